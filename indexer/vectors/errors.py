@@ -19,35 +19,35 @@ class CatalogueError(NearsayError):
 
 
 class ClusterError(NearsayError):
-    """A Ray cluster cannot be joined, or lost what it was to do."""
+    """A Ray cluster cannot be joined, or lost part of its work."""
 
 
 class DamagedSegmentError(NearsayError):
-    """A segment file is not what the catalogue says it is; it was quarantined and is not answered from."""
+    """A segment file does not match the catalogue. It was quarantined and is not searched."""
 
 
 class EncoderMismatchError(NearsayError):
-    """The encoder at hand is not the one that made the stored vectors."""
+    """The encoder is not the one that computed the stored vectors."""
 
 
 class GateError(NearsayError):
-    """A generation was not promoted, since the judgements do not show that it answers as well."""
+    """A generation was not promoted, because the judgements do not show that it is at least as good."""
 
 
 class LostLockError(BusyError):
-    """This writer's lock was lost and another writer came in; nothing more was written."""
+    """This writer lost its lock to another writer; nothing more was written."""
 
 
 class StrictError(BadInputError):
-    """`strict` was asked for and the input has faults; nothing was written."""
+    """`strict` was set and the input has faulty rows; nothing was written."""
 
 
 class UnknownCollectionError(BadInputError):
-    """There is no collection of that name."""
+    """The collection does not exist."""
 
 
 class UnknownDocumentError(BadInputError):
-    """There is no document of that id."""
+    """The document does not exist."""
 
     @classmethod
     def of(cls, collection: str, first: str, *others: str) -> "UnknownDocumentError":
@@ -60,7 +60,7 @@ class UnknownDocumentError(BadInputError):
 
 
 class UnknownGenerationError(BadInputError):
-    """There is no generation of that number or in that state."""
+    """There is no generation with that number or in the required state."""
 
 
 class UnreadableWordsError(NearsayError):

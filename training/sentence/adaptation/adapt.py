@@ -54,9 +54,9 @@ class Adaptation:
     power: float = (
         0.15  # of the corpus's inverse covariance: 0 leaves the vectors as they are, 1 whitens them
     )
-    pool: int = 20_000  # passages that are learned from, drawn by chance from a larger corpus
-    held_out: int = 400  # pseudo-queries that the encoder is measured on
-    several_sentences: float = 0.5  # share of the passages, at least, with more than one, or with a title
+    pool: int = 20_000  # passages to learn from, drawn at random from a larger corpus
+    held_out: int = 400  # pseudo-queries to measure on
+    several_sentences: float = 0.5  # minimum share of passages with several sentences, or a title
     precision: Precision = Precision.AUTO
     seed: int = 0
 
@@ -67,11 +67,11 @@ class Adaptation:
 
 @dataclass(frozen=True, slots=True)
 class AdaptationResult:
-    """How an adaptation ended."""
+    """The result of an adaptation."""
 
-    adapted: bool  # False: no encoder was written, since the original is as good or better
+    adapted: bool  # False: no encoder was written, because it was not better than the original
     changes: Sequence[JudgedChange]  # held-out pseudo-queries first, then judgements, then general sets
-    seconds: float  # of everything
+    seconds: float  # total time
 
 
 def adapt_encoder(
@@ -86,18 +86,19 @@ def adapt_encoder(
     device: str | None = None,
     watch: Watch | None = None,
 ) -> AdaptationResult:
-    """Fit an encoder to a corpus from the corpus alone, into the folder `out`.
+    """Adapt an encoder to a corpus without labels, into the folder `out`.
 
-    A linear layer is added behind the encoder that weakens the directions in which the corpus's passages all
-    differ, and so tell little (see `partial_whitening`). Titles, sentences and salient words of passages are
-    asked as if somebody had searched for them, before and after. The folder becomes an encoder only if
-    `is_better` says so; otherwise it holds `run/result.json` alone.
+    A linear layer is appended that weakens directions in which all passages differ, and which therefore
+    distinguish little (see `partial_whitening`). Titles, sentences and salient words of passages are used as
+    queries, before and after. The folder becomes an encoder only if `is_better` says so; otherwise it
+    contains only `run/result.json`.
 
-    vectors: the passages' by `base`, (passages, dimension) of unit length; None: they are encoded
-    judged:  the collection's own judgements, of which nothing is learned
-    tests:   other sets that must not suffer, besides the samples that come with nearsay
-    Raises BadInputError for a corpus that holds too little, or of single sentences without titles (on two of
-    four such collections it found less than before), NearsayError for a base that cannot be loaded, and
+    vectors: the passages' vectors by `base`, (passages, dimension) of unit length; None: they are encoded
+    judged:  the collection's own judgements, which are only measured on
+    tests:   other sets that must not get worse, besides the sample sets
+
+    Raises BadInputError for a corpus that is too small, or of single sentences without titles (on two of four
+    such collections the adapted encoder found less), NearsayError for a base that cannot be loaded, and
     DiskFullError.
     """
     options, watch = options or Adaptation(), watch or Watch()
@@ -151,14 +152,14 @@ def adapt_encoder(
 
 
 def partial_whitening(vectors: NDArray[np.float32], power: float) -> NDArray[np.float32]:
-    """Return the symmetric matrix (d, d) by which vectors are multiplied: covariance ** (-power / 2).
+    """The symmetric matrix (d, d) to multiply vectors with: covariance ** (-power / 2).
 
-    vectors: (n, d) of unit length, those of a corpus; their mean is not taken away
+    vectors: (n, d) of unit length, of a corpus; not centred
 
-    Directions in which the passages differ much, as topics that all share, count less afterwards, those in
-    which few differ count more. The covariance is that of Ledoit & Wolf 2004, which is sound where passages
-    are fewer than dimensions, https://doi.org/10.1016/S0047-259X(03)00096-4. Whitening of sentence vectors as
-    a whole (power 1): Su et al. 2021, https://arxiv.org/abs/2103.15316
+    Directions in which passages differ much, such as common topics, then count less, those in which few
+    differ count more. The covariance is estimated by shrinkage (Ledoit & Wolf 2004), valid for fewer passages
+    than dimensions, https://doi.org/10.1016/S0047-259X(03)00096-4. Full whitening of sentence vectors (power
+    1): Su et al. 2021, https://arxiv.org/abs/2103.15316
     """
     from sklearn.covariance import ledoit_wolf
 
@@ -197,10 +198,10 @@ def _refuse_single_sentences(corpus: UnlabelledCorpus, share: float) -> None:
 
 
 def is_better(found: Sequence[JudgedChange]) -> bool:
-    """Return whether an adapted encoder is worth keeping.
+    """Whether an adapted encoder is worth keeping.
 
-    found: of the held-out pseudo-queries first, which must gain more than chance; no other set may lose more
-    than .01, a correlation no more than 1 point.
+    found: the held-out pseudo-queries first, whose gain must be significant; no other set may lose more than
+           .01, a correlation no more than 1 point
     """
     held_out, *others = found
     return held_out.verdict == "better" and all(held(change.kind, change.gained) for change in others)

@@ -38,10 +38,10 @@ class UnlabelledCorpus:
     """The passages of a corpus, as they are searched."""
 
     name: str
-    texts: tuple[str, ...]  # what is encoded of each passage: its document's title, a space, its text
+    texts: tuple[str, ...]  # the encoded text of each passage: its document's title, a space, its text
     titles: tuple[str, ...]  # of each passage's document, "" = none
     documents: tuple[str, ...]  # the id of each passage's document
-    language: str = "en"  # for finding sentence ends
+    language: str = "en"  # for sentence splitting
 
     def __post_init__(self) -> None:
         if not len(self.texts) == len(self.titles) == len(self.documents):
@@ -53,30 +53,30 @@ class UnlabelledCorpus:
             )
 
     def sha256(self) -> str:
-        """Return the hash of the passages' texts."""
+        """The hash of the passages' texts."""
         return hashlib.sha256("\0".join(self.texts).encode("utf-8", "surrogatepass")).hexdigest()
 
     def body(self, passage: int) -> str:
-        """Return a passage without its title."""
+        """A passage without its title."""
         return self.texts[passage].removeprefix(self.titles[passage]).strip()
 
 
 @dataclass(frozen=True, slots=True)
 class PseudoQuery:
-    """A text that is searched for as if somebody had typed it."""
+    """A text used as a query for the passage that it comes from."""
 
     text: str
-    passage: int  # the number of the passage that it comes from
+    passage: int  # the number of that passage
     kind: QueryKind
 
 
 def draw_pseudo_queries(corpus: UnlabelledCorpus, count: int, seed: int) -> tuple[PseudoQuery, ...]:
-    """Draw pseudo-queries of the corpus's passages, damaged, one of a passage.
+    """Draw noised pseudo-queries from the corpus's passages, one per passage.
 
-    Raises BadInputError when the passages hold nothing that could be asked.
+    Raises BadInputError if the passages contain no usable text.
 
     Crops as queries: Izacard et al. 2022 (Contriever), section 3.1, https://arxiv.org/abs/2112.09118; a
-    sentence and the text that it stands in: Lee et al. 2019, section 4, https://arxiv.org/abs/1906.00300
+    sentence and the text that it is from: Lee et al. 2019, section 4, https://arxiv.org/abs/1906.00300
     """
     random = np.random.default_rng(seed)
     salient = _salient(corpus)
@@ -97,10 +97,10 @@ def draw_pseudo_queries(corpus: UnlabelledCorpus, count: int, seed: int) -> tupl
 
 
 def damaged(text: str, random: np.random.Generator) -> str:
-    """Return a text as somebody might ask for it who does not know its words: some lost, or a stretch of it.
+    """Noise a text, as if it was written by somebody who does not know its words.
 
-    A quarter stays whole, a quarter is cropped to 5 to 13 words in a row, and of the others each word is lost
-    with a chance of .3. At least one word stays.
+    A quarter is unchanged, a quarter is cropped to 5 to 13 consecutive words, and in the others each word is
+    deleted with probability .3. At least one word is kept.
     """
     words = text.split()
     how = random.random()

@@ -13,13 +13,14 @@ if TYPE_CHECKING:
 
 
 def average_encoders(encoders: Sequence[str | Path], out: str | Path) -> Path:
-    """Average the weights of encoders that were trained from one base, into the new folder `out`.
+    """Average the weights of encoders that were fine-tuned from one base, into the new folder `out`.
 
-    Trainings that began with the same weights and differ in their seed, rate or data end in one valley, and
-    the mean of their weights lies lower in it. Encoders that began with different weights give nonsense.
+    Trainings from the same weights with different seeds, rates or data end in one low-loss region, and the
+    mean of their weights is often better than each. Averages of encoders with different initial weights are
+    useless.
 
-    Raises BadInputError for fewer than two, and when their modules or weights are not of the same names and
-    shapes; NearsayError and DiskFullError as loading and saving do.
+    Raises BadInputError for fewer than two, and if their modules or weights differ in names or shapes;
+    NearsayError and DiskFullError like loading and saving.
 
     Wortsman et al. 2022, "Model soups", https://arxiv.org/abs/2203.05482
     """

@@ -42,26 +42,26 @@ def _as_signs(vectors: Vectors) -> Vectors:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A way to store vectors.
+    """A storage format of vectors.
 
-    The score is the product of the query with what is left of a vector. For vectors of bits the query is
-    brought to bits too: the product then says in how many of them the two differ. Rescoring ranks the first
-    candidates again, by the whole query: Yamada et al. 2021, https://arxiv.org/abs/2106.00882
+    The score is the dot product of the query with the restored vector. For binary vectors the query is
+    binarised, too, so the product is the Hamming similarity. Rescoring ranks the first candidates again with
+    the full query: Yamada et al. 2021, https://arxiv.org/abs/2106.00882
     """
 
     name: str
     bits: int  # per dimension
     restored: _Restored
-    finer: _Restored | None = None  # of the same vectors once more, by which candidates are ranked again
+    finer: _Restored | None = None  # a finer restoration of the same vectors, for rescoring
 
     def bytes_per_vector(self, dimension: int) -> int:
-        """Bytes of a vector of so many dimensions."""
+        """Bytes of a vector with this many dimensions."""
         return -(-dimension * self.bits // 8)
 
     def rankings(self, queries: Vectors, documents: Vectors, depth: int) -> list[NDArray[np.int64]]:
-        """Return for each query the rows of the `depth` documents that are closest, best first.
+        """For each query, the rows of the `depth` closest documents, best first.
 
-        queries, documents: (n, dimension) as the encoder made them; equal scores come in the order of rows
+        queries, documents: (n, dimension) by the encoder; equal scores in the order of rows
         """
         asked = _as_signs(queries) if self.restored is _as_signs else queries
         taken = depth if self.finer is None else depth * _CANDIDATES
@@ -95,15 +95,15 @@ def compare_compressions(
     dimensions: Sequence[int] = (),
     progress: Callable[[int, int], None] | None = None,
 ) -> list[CompressionRow]:
-    """Measure float32, float16, int8, binary, binary with rescoring, and cut vectors on the same texts.
+    """Measure float32, float16, int8, binary, binary with rescoring, and truncated vectors on the same texts.
 
-    pairs:      scored pairs, for Spearman's correlation; both sides are stored in fewer bits
-    retrieval:  a judged corpus, for nDCG@10; the query stays float32, but for `Variant`s of bits
-    dimensions: first numbers of the vectors to keep, as for an encoder trained with the Matryoshka objective
-    progress:   called with texts encoded and texts in all
+    pairs:      scored pairs, for Spearman's correlation; both sides are compressed
+    retrieval:  a judged corpus, for nDCG@10; the query stays float32, except for binary variants
+    dimensions: of truncated vectors, for an encoder trained with the Matryoshka objective
+    progress:   called with the number of texts encoded, and of all
 
-    Int8 ranges are those of the vectors that are stored. Every cosine is of unit vectors. Raises
-    BadInputError when there is nothing to measure on or a dimension is not smaller than the encoder's.
+    Int8 ranges are those of the stored vectors. All cosines are of unit vectors. Raises BadInputError if
+    there is nothing to measure on, or a dimension is not smaller than the encoder's.
     """
     wrong = [number for number in dimensions if not 1 <= number < encoder.dimension]
     if wrong:

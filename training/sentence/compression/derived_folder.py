@@ -35,7 +35,7 @@ vectors = model.encode(["A first sentence.", "A second one."])
 
 
 def open_model(name_or_folder: str | Path) -> tuple[EncoderSource, SentenceTransformer]:
-    """Load an encoder's modules on the CPU in float32, to be changed and saved; raises as `Encoder.load`."""
+    """Load an encoder's modules on the CPU in float32, to be changed and saved; raises like `Encoder.load`."""
     source = find_encoder(name_or_folder)
     checked_weights(source)
     model = load_model(source.folder, "cpu")
@@ -44,9 +44,9 @@ def open_model(name_or_folder: str | Path) -> tuple[EncoderSource, SentenceTrans
 
 
 def append_layer(model: SentenceTransformer, layer: NDArray[np.float32]) -> None:
-    """Put a linear layer behind a model, in place, after which its vectors have length 1.
+    """Append a linear layer and normalisation to a model, in place.
 
-    layer: (dimensions, the model's), which multiplies vectors as the model gives them, cut ones too
+    layer: (dimensions, the model's), to multiply the model's vectors with, also truncated ones
     """
     with model.truncate_embeddings(None):
         width = int(model.get_embedding_dimension() or 0)
@@ -76,17 +76,18 @@ def save_derived(
     limits: Sequence[str],
     others: Sequence[EncoderSource] = (),
 ) -> Path:
-    """Save a model, with its lineage and card, as the new folder `out`; it is there whole or not at all.
+    """Save a model, with its lineage and card, as the new folder `out`, atomically.
 
     model:    its modules, on the CPU in float32
-    source:   the encoder that it was made out of, whose record of the texts that trained it goes along
-    step:     for the lineage: the work and its main settings, in a line
+    source:   the encoder that it was derived from, whose record of training texts is copied
+    step:     for the lineage: the operation and its main settings, in a line
     summary:  for the card: what the encoder is, in a sentence or two
-    settings: all that the work depended on
-    limits:   what it does worse than the encoder that it comes from
-    others:   encoders that are in it as well, as in an average
-    Raises NearsayError when the saved folder does not give the model's vectors, as happens where an
-    architecture's layers know their number, and as `new_folder` does.
+    settings: everything that the result depends on
+    limits:   what it does worse than the original
+    others:   further encoders that it contains, as in an average
+
+    Raises NearsayError if the saved folder does not give the model's vectors, as with architectures whose
+    layers know their number, and like `new_folder`.
     """
     require_new(out)
     name = out.resolve().name

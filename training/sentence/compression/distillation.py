@@ -26,13 +26,13 @@ from nearsay.training.sentence.source import find_encoder
 
 
 def kept_layers(encoder: str | Path, out: Path, *, keep: int | Sequence[int]) -> Path:
-    """Write an encoder that has some of another's transformer layers, and all else of it, to a new folder.
+    """Write an encoder with some of another's transformer layers, and everything else of it, to a new folder.
 
-    keep: numbers of the layers, the first is 0; or how many, evenly spread (`spread`)
+    keep: numbers of the layers, from 0; or how many, evenly spaced (`spread`)
 
-    It needs training before it is of use: distil it from the encoder that it comes from. Raises
-    BadInputError for layers that are not there, NearsayError for an architecture whose layers cannot be
-    taken out, and as `Encoder.load` does.
+    It has to be trained before it is useful: distil it from the original. Raises BadInputError for layers
+    that do not exist, NearsayError for an architecture whose layers cannot be removed, and like
+    `Encoder.load`.
 
     Sanh et al. 2019, section 3, https://arxiv.org/abs/1910.01108
     """
@@ -70,11 +70,11 @@ def kept_layers(encoder: str | Path, out: Path, *, keep: int | Sequence[int]) ->
 
 
 def spread(layers: int, count: int) -> tuple[int, ...]:
-    """Choose `count` of so many layers, evenly spread, the first and the last among them; one is the last.
+    """Choose `count` of the layers, evenly spaced, including the first and the last; one is the last.
 
-    The last layer's output is what the pooling was trained on: of MiniLM's six, 0, 3, 5 give a Spearman
-    correlation of 79 on the STS benchmark untrained, and 1, 3, 5 give 70, 0, 2, 4 give 67.
-    Raises BadInputError unless 1 <= count <= layers.
+    The pooling was trained on the last layer's output: of MiniLM's six, layers 0, 3, 5 give a Spearman
+    correlation of 79 on the STS benchmark untrained, 1, 3, 5 give 70, and 0, 2, 4 give 67. Raises
+    BadInputError unless 1 <= count <= layers.
     """
     if not 1 <= count <= layers:
         raise BadInputError(f"{count} of {layers} layers cannot be kept. Name a number from 1 to {layers}")
@@ -116,17 +116,18 @@ def distil(
     device: str | None = None,
     watch: Watch | None = None,
 ) -> SentenceResult:
-    """Train an encoder to give a teacher's vectors of texts, into the folder `out`, or resume the run there.
+    """Train an encoder to reproduce a teacher's vectors, into the folder `out`, or resume the run there.
 
-    texts:       of any kind; each different text is learned from once an epoch, and no label is looked at
-    keep_layers: the student is the teacher with these of its layers, or so many (`kept_layers`)
-    student:     name or folder of the student, instead; with vectors of another length it learns them through
-                 a projection that is not kept
-    translations: the columns hold a text in a language of the teacher and its translations, which all learn
-                 the teacher's vector of that text; otherwise each text learns its own
-    options:     None = one epoch at a rate of 2e-4, as `nearsay train distill`
-    Raises BadInputError for rows that hold no translations, unless one student is given, and as
-    `train_sentence_encoder` and `kept_layers` do.
+    texts:       of any kind; each distinct text is used once per epoch, labels are ignored
+    keep_layers: the student is the teacher with these, or this many, of its layers (`kept_layers`)
+    student:     name or folder of the student, instead; with another dimension it learns through a projection
+                 that is discarded afterwards
+    translations: the columns are a text in a language of the teacher and its translations, which all learn
+                  the teacher's vector of that text; otherwise each text learns its own
+    options:     None = one epoch at a rate of 2e-4, as in `nearsay train distill`
+
+    Raises BadInputError for rows that are not translations, unless exactly one kind of student is given, and
+    like `train_sentence_encoder` and `kept_layers`.
 
     Reimers & Gurevych 2020, https://arxiv.org/abs/2004.09813; Sanh et al. 2019,
     https://arxiv.org/abs/1910.01108

@@ -15,7 +15,7 @@ _LEVELS = 255  # steps between the lowest and the highest of 256 levels
 
 
 class Numbers(StrEnum):
-    """What a number of a stored vector is."""
+    """The number format of stored vectors."""
 
     FLOAT32 = "float32"
     FLOAT16 = "float16"
@@ -24,21 +24,21 @@ class Numbers(StrEnum):
 
 
 def int8_ranges(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the lowest and the highest number of each dimension, (2, dimension), of (n, dimension) vectors.
+    """The minimum and maximum of each dimension, (2, dimension), of (n, dimension) vectors.
 
-    The 256 levels lie between them; they are needed again for every vector and query.
+    They define the 256 levels, and are needed for every vector and query.
     """
     return np.stack([vectors.min(axis=0), vectors.max(axis=0)])
 
 
 def int8_step(ranges: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the width of a level, (dimension,); 1 for a dimension that is the same throughout."""
+    """The width of a level, (dimension,); 1 for a constant dimension."""
     step = (ranges[1] - ranges[0]) / np.float32(_LEVELS)
     return np.where(step == 0, np.float32(1), step)
 
 
 def int8_codes(vectors: NDArray[np.float32], ranges: NDArray[np.float32]) -> NDArray[np.int8]:
-    """Return each number's level, (n, dimension) int8: floor((x - low) / step), cut to 0…255, less 128.
+    """Quantise to levels, (n, dimension) int8: floor((x - low) / step), clipped to 0…255, minus 128.
 
     Equal to sentence_transformers.util.quantization.quantize_embeddings(vectors, "int8", ranges).
     """
@@ -48,14 +48,14 @@ def int8_codes(vectors: NDArray[np.float32], ranges: NDArray[np.float32]) -> NDA
 
 
 def int8_restored(codes: NDArray[np.int8], ranges: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the middle of each number's level, (n, dimension) float32, at most half a step off."""
+    """The centre of each number's level, (n, dimension) float32, at most half a step off."""
     levels = codes.astype(np.float32) + np.float32(128.5)
     restored: NDArray[np.float32] = levels * int8_step(ranges) + ranges[0]
     return restored
 
 
 def binary_codes(vectors: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Return each number's sign as a bit, 1 for positive: (n, ceil(dimension / 8)) uint8, first bit highest.
+    """The signs as bits, 1 for positive: (n, ceil(dimension / 8)) uint8, most significant bit first.
 
     Equal to sentence_transformers.util.quantization.quantize_embeddings(vectors, "ubinary"). Yamada et al.
     2021, https://arxiv.org/abs/2106.00882
@@ -64,24 +64,24 @@ def binary_codes(vectors: NDArray[np.float32]) -> NDArray[np.uint8]:
 
 
 def signs(codes: NDArray[np.uint8], dimension: int) -> NDArray[np.float32]:
-    """Return -1 and 1 for the bits, (n, dimension) float32; their cosine is 1 - 2 distance / dimension."""
+    """Convert bits to -1 and 1, (n, dimension) float32; their cosine is 1 - 2 distance / dimension."""
     return np.unpackbits(codes, axis=-1, count=dimension).astype(np.float32) * 2 - 1
 
 
 def ranges_file(vectors_file: Path) -> Path:
-    """The file that the int8 ranges of a file of vectors are in: `v.ranges.npy` for `v.npy`."""
+    """The file of the int8 ranges for a file of vectors: `v.ranges.npy` for `v.npy`."""
     return vectors_file.with_name(f"{vectors_file.name.removesuffix('.npy')}.ranges.npy")
 
 
 def write_vectors(
     out: Path, vectors: NDArray[np.float32], *, numbers: str = "float32", ranges: Path | None = None
 ) -> tuple[str, ...]:
-    """Write (n, dimension) vectors as float32, float16, int8 or binary; give notes on what was lost.
+    """Write (n, dimension) vectors as float32, float16, int8 or binary. Returns notes on what was lost.
 
-    ranges: with int8, a file of `ranges_file` to take ranges from; None measures the vectors' own
+    ranges: with int8, a file of `ranges_file` with the ranges to use; None = those of these vectors
 
-    Int8 ranges are replaced once the codes are on the disk, so that a full one leaves both files as they
-    were. Raises BadInputError for ranges of another dimension or kind, and as `replacing` does.
+    Int8 ranges are replaced after the codes are written, so that a full disk leaves both files unchanged.
+    Raises BadInputError for ranges of another dimension or type, and like `replacing`.
     """
     wanted = Numbers(numbers)
     if ranges is not None and wanted is not Numbers.INT8:
@@ -112,7 +112,7 @@ def write_vectors(
 
 
 def read_ranges(file: Path, dimension: int) -> NDArray[np.float32]:
-    """Read int8 ranges, (2, dimension); BadInputError unless the file holds them for this dimension."""
+    """Read int8 ranges, (2, dimension); BadInputError unless the file has them for this dimension."""
     try:
         array = np.load(file, allow_pickle=False)
     except (OSError, ValueError) as error:

@@ -19,27 +19,27 @@ from nearsay.training.sentence.text_encoder import VectorEncoder
 
 @dataclass(frozen=True, slots=True)
 class PrincipalComponents:
-    """A linear map to fewer dimensions."""
+    """A PCA projection."""
 
-    mean: NDArray[np.float64]  # (width,) of the vectors it was fitted on
-    components: NDArray[np.float64]  # (dimension, width), orthonormal rows, the most telling first
-    variance_kept: float  # share of the vectors' variance that the components hold, 0 to 1
-    vectors: int  # that it was fitted on
+    mean: NDArray[np.float64]  # (width,) of the fitted vectors
+    components: NDArray[np.float64]  # (dimension, width), orthonormal rows, by descending variance
+    variance_kept: float  # share of the variance that is kept, 0 to 1
+    vectors: int  # number of fitted vectors
 
     def project(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return (n, width) vectors in (n, dimension), the mean not taken away."""
+        """Project (n, width) vectors to (n, dimension), without centring."""
         return np.ascontiguousarray(vectors @ self.components.T, dtype=np.float32)
 
 
 def principal_components(
     windows: Iterable[NDArray[np.float32] | NDArray[np.float64]], dimension: int
 ) -> PrincipalComponents:
-    """Fit the `dimension` directions of greatest variance, in one pass and with one window in memory.
+    """Fit the `dimension` principal components, in one pass and with one window in memory.
 
     windows: arrays (rows, width) of float32 or float64
-    A component's sign is arbitrary; its number of greatest size is made positive. Raises BadInputError when
-    there are fewer vectors than dimensions + 1, which leave directions undecided, or the vectors are not
-    wider than `dimension`.
+
+    The sign of a component is chosen so that its largest number is positive. Raises BadInputError for fewer
+    vectors than dimensions + 1, or vectors that are not wider than `dimension`.
 
     Pearson 1901, https://doi.org/10.1080/14786440109462720
     """
@@ -104,15 +104,15 @@ def reduce_encoder(
     precision: Precision = Precision.AUTO,
     progress: Callable[[int], None] | None = None,
 ) -> ReductionReport:
-    """Write an encoder whose vectors are an encoder's principal components, of unit length, to a new folder.
+    """Write an encoder whose vectors are projected to their principal components, at unit length, to a new folder.
 
-    texts:    like those that will be searched, some thousands; read once, a window in memory at a time
-    progress: is told how many texts were encoded
+    texts:    similar to those that will be searched, a few thousand; read once, a window in memory at a time
+    progress: called with the number of encoded texts
 
-    The components are a Dense module without a bias: to take the texts' mean away as well gives the bundled
-    encoder in 128 dimensions 81.1 in place of 80.9 on the STS benchmark, but .611 in place of .632 on
-    SciFact, and a mean of other texts would be the wrong one. Raises BadInputError for too few texts or a
-    dimension that is not smaller, and as `Encoder.load` does.
+    The projection is a Dense module without a bias: subtracting the texts' mean gives the bundled encoder in
+    128 dimensions 81.1 instead of 80.9 on the STS benchmark, but .611 instead of .632 on SciFact, and the
+    mean of other texts would be wrong. Raises BadInputError for too few texts or a dimension that is not
+    smaller, and like `Encoder.load`.
 
     After sentence-transformers' examples, dimensionality_reduction.py,
     https://sbert.net/examples/sentence_transformer/training/distillation/README.html
@@ -146,10 +146,10 @@ def reduce_encoder(
 
 
 def truncate_encoder(encoder: str | Path, out: Path, *, dimension: int) -> ReductionReport:
-    """Write an encoder that gives the first `dimension` dimensions of an encoder's vectors to a new folder.
+    """Write an encoder that truncates another's vectors to `dimension` dimensions to a new folder.
 
-    For one that was trained with the Matryoshka objective; its vectors have no longer the length 1. Raises
-    BadInputError for a dimension that is not smaller, and as `Encoder.load` does.
+    For encoders trained with the Matryoshka objective; the vectors are not of unit length. Raises
+    BadInputError for a dimension that is not smaller, and like `Encoder.load`.
 
     Kusupati et al. 2022, https://arxiv.org/abs/2205.13147
     """

@@ -30,9 +30,9 @@ _ROUNDS = 30
 
 
 def zipf_probabilities(tokens: int) -> NDArray[np.float64]:
-    """Guess tokens' probabilities by their place in the vocabulary, which stands in order of frequency.
+    """Estimate token probabilities from their position in a vocabulary sorted by frequency.
 
-    returns: (tokens,), 1 / (place + 2), places from 0, scaled to the sum 1
+    returns: (tokens,), 1 / (position + 2), positions from 0, normalised to sum 1
 
     As model2vec does, https://github.com/MinishLab/model2vec
     """
@@ -42,14 +42,14 @@ def zipf_probabilities(tokens: int) -> NDArray[np.float64]:
 
 
 def observed_probabilities(token_ids: Sequence[Sequence[int]], tokens: int) -> NDArray[np.float64]:
-    """Count tokens' probabilities in texts, each token of the vocabulary once more than it is there."""
+    """Estimate token probabilities from counts in texts, with add-one smoothing."""
     counts = np.bincount([token for ids in token_ids for token in ids], minlength=tokens) + 1.0
     probabilities: NDArray[np.float64] = counts / counts.sum()
     return probabilities
 
 
 def sif_weights(probabilities: NDArray[np.float64], coefficient: float = _SIF) -> NDArray[np.float64]:
-    """Weight rare tokens with nearly 1 and frequent ones with less: a / (a + p).
+    """Smooth inverse frequency weights, nearly 1 for rare tokens: a / (a + p).
 
     Arora et al. 2017, "A simple but tough-to-beat baseline for sentence embeddings",
     https://openreview.net/forum?id=SyK00v5xx
@@ -59,7 +59,7 @@ def sif_weights(probabilities: NDArray[np.float64], coefficient: float = _SIF) -
 
 
 def token_shares(token_ids: Sequence[Sequence[int]], tokens: int) -> "scipy.sparse.csr_matrix":
-    """Return the (texts, tokens) matrix that turns a table of token vectors into the texts' means."""
+    """The (texts, tokens) matrix that converts a table of token vectors to the texts' means."""
     lengths = np.array([len(ids) for ids in token_ids], dtype=np.int64)
     columns = np.fromiter((token for ids in token_ids for token in ids), dtype=np.int64, count=lengths.sum())
     shares = np.repeat(1 / np.maximum(lengths, 1), lengths)
@@ -75,13 +75,13 @@ def fitted_table(
     ridge: float = _RIDGE,
     rounds: int = _ROUNDS,
 ) -> NDArray[np.float64]:
-    """Change a table so that the means of texts' tokens come near the texts' vectors of another encoder.
+    """Fit a table so that the means of texts' tokens approximate another encoder's vectors.
 
-    start:   (tokens, dimension); it is scaled as a whole to fit best, and then changed as little as need be
+    start:   (tokens, dimension); scaled to fit best, then changed as little as necessary
     shares:  (texts, tokens) of `token_shares`
     targets: (texts, dimension)
     returns: (tokens, dimension), the minimum of |shares table - targets|² + ridge |table - start|²,
-             as near as so many rounds of conjugate gradients come, each dimension by itself
+             approximated by conjugate gradients for each dimension
 
     Hestenes & Stiefel 1952, https://doi.org/10.6028/jres.049.044
     """
@@ -122,20 +122,20 @@ def make_static_encoder(
     precision: Precision = Precision.AUTO,
     progress: Callable[[str, int, int | None], None] | None = None,
 ) -> StaticReport:
-    """Write a static encoder that stands for a transformer's, as a StaticEmbedding, to a new folder.
+    """Write a static encoder that approximates a transformer's, as a StaticEmbedding, to a new folder.
 
-    dimension: dimensions of a vector, chosen by PCA; an encoder with no more than these keeps its own
-    texts:     unlabelled, like those that will be encoded; held in memory with their vectors
-    progress:  is told what is encoded ("tokens" or "texts"), how much of it, and of how much if known
+    dimension: of the vectors, by PCA; an encoder with no more dimensions keeps its own
+    texts:     unlabelled, similar to those that will be encoded; held in memory with their vectors
+    progress:  called with what is encoded ("tokens" or "texts"), how many, and of how many if known
 
-    Each token of the vocabulary goes through the encoder by itself, between the special tokens; principal
-    components; tokens weighted down by frequency. Without texts the frequencies are guessed by Zipf's law
-    from the vocabulary's order, as model2vec does. With texts they are counted, the components are those of
-    the texts, and the table is then fitted so that texts get the encoder's vectors: from all-MiniLM-L6-v2, on
+    Each token of the vocabulary is encoded on its own, between the special tokens, then projected by PCA and
+    weighted by inverse frequency. Without texts, frequencies are estimated by Zipf's law from the
+    vocabulary's order, as in model2vec. With texts they are counted, the principal components are those of
+    the texts, and the table is then fitted to the encoder's vectors of the texts: from all-MiniLM-L6-v2, on
     the STS benchmark, 61 without and 78 with the benchmark's training sentences.
 
     Raises NearsayError for an encoder without a transformer, BadInputError for fewer texts than dimensions,
-    and as `Encoder.load` does.
+    and like `Encoder.load`.
 
     Tulkens & van Dongen 2024, https://github.com/MinishLab/model2vec
     """

@@ -21,12 +21,12 @@ _WINDOW_TEXTS = 4096  # texts that are encoded together
 
 @dataclass(frozen=True, slots=True)
 class EncodeReport:
-    """What was encoded."""
+    """The report on encoding a file."""
 
     texts: int
     dimension: int
-    notes: tuple[str, ...]  # what was guessed, rows that could not be used, and how many texts were cut
-    tokens: int | None = None  # token vectors that were written; None: one vector a text
+    notes: tuple[str, ...]  # what was guessed, unusable rows, and truncated texts
+    tokens: int | None = None  # number of token vectors; None: one vector per text
 
 
 def encode_file(
@@ -40,15 +40,15 @@ def encode_file(
     device: str | None = None,
     precision: str = "auto",
 ) -> EncodeReport:
-    """Write the vectors of a file's texts, in its order, as an array (n, dimension).
+    """Write the vectors of a file's texts, in order, as an array (n, dimension).
 
-    numbers: float32; int8, levels between the ranges in `out` with the ending .ranges.npy; binary, the signs,
-             (n, dimension / 8) uint8 with eight bits in each
-    ranges:  a file of int8 ranges, (2, dimension), to store with, so that two files may be compared; None
-             measures those of these vectors
+    numbers: float32; int8, levels between the ranges in `out` with the extension .ranges.npy; binary, the
+             signs, (n, dimension / 8) uint8 with eight bits each
+    ranges:  a file of int8 ranges, (2, dimension), to use, so that two files can be compared; None = those of
+             these vectors
 
-    A row that cannot be used raises BadInputError and nothing is written: a row left out would shift all
-    that follow. So does a name whose ending is another file's than .npy. The texts are held in memory.
+    Raises BadInputError for an unusable row, and writes nothing, because leaving it out would shift all
+    following ones; also for a file name with another extension than .npy. The texts are held in memory.
     """
     _require_npy(out)
     from nearsay.training.encoder.hardware import Precision
@@ -74,12 +74,12 @@ def encode_features(
     device: str | None = None,
     precision: str = "auto",
 ) -> EncodeReport:
-    """Write what chosen layers of the encoder's BERT make of a file's texts, as `encode_file` writes.
+    """Write features from layers of the encoder's BERT for a file's texts, like `encode_file`.
 
     layers:  last, second-to-last, sum-last-4, concat-last-4, sum-all, or a layer's number from 0
     pooling: cls, mean or max
 
-    The vectors go to the disk window by window; the texts are held in memory. Raises as `encode_file` does.
+    Vectors are written window by window; the texts are held in memory. Raises like `encode_file`.
     """
     _require_npy(out)
     from nearsay.training.bert.features import FeatureExtractor, write_array
@@ -115,12 +115,12 @@ def encode_tokens(
     device: str | None = None,
     precision: str = "auto",
 ) -> EncodeReport:
-    """Write a vector for each token of a file's texts, as `write_token_vectors` describes.
+    """Write a vector for each token of a file's texts, see `write_token_vectors`.
 
     layers: last, second-to-last, sum-last-4, concat-last-4, sum-all, or a layer's number from 0
 
-    The vectors go to the disk block by block; texts and tokens are held in memory. Raises as `encode_file`
-    does, and for a file whose name does not end with .npz.
+    Vectors are written block by block; texts and tokens are held in memory. Raises like `encode_file`, and
+    for a file name that does not end in .npz.
     """
     if out.suffix.lower() != ".npz":
         raise BadInputError(

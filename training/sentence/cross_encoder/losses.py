@@ -15,13 +15,13 @@ NEGATIVES: Final = 4  # of the batch, for a pair that comes without
 
 @dataclass(frozen=True, slots=True)
 class PairLoss:
-    """One row of the table."""
+    """A row of the table of losses."""
 
     learns_from: tuple[ExampleKind, ...]  # NLI becomes tuples
-    help: str  # what it asks of the cross-encoder: "score positives 1 and negatives 0"
+    help: str  # its goal: "score positives 1 and negatives 0"
     source: str  # address of the paper
-    names: tuple[str, ...] = ()  # what else it is called; "Loss" may follow
-    scored: bool = False  # whether tuples need a teacher's score of each passage
+    names: tuple[str, ...] = ()  # other names; "Loss" may follow
+    scored: bool = False  # tuples need a teacher's score of each passage
 
 
 class CrossLoss(NamedRows):
@@ -69,7 +69,7 @@ class CrossLoss(NamedRows):
     )
 
     def require(self, kind: ExampleKind) -> None:
-        """Raise BadInputError, naming the losses that fit, unless it learns from a kind of data."""
+        """Raise BadInputError, naming the losses that fit, if it cannot learn from a kind of data."""
         if kind not in self.row.learns_from:
             fitting = [loss for loss in CrossLoss if kind in loss.row.learns_from]
             remedy = f"For {kind} take one of: {', '.join(fitting)}" if fitting else "Take pairs of texts"
@@ -80,7 +80,7 @@ class CrossLoss(NamedRows):
 
 
 def usual_loss(kind: ExampleKind, *, scored: bool) -> CrossLoss:
-    """Name the loss that is the usual start for a kind of data; `scored`: with a teacher's scores."""
+    """The default loss for a kind of data; `scored`: with a teacher's scores."""
     if kind in {ExampleKind.LABELLED, ExampleKind.SCORED}:
         return CrossLoss.BINARY
     return CrossLoss.MARGIN_MSE if scored else CrossLoss.RANKING

@@ -29,14 +29,14 @@ class PairRows:
 
     examples: SentenceExamples
     loss: CrossLoss
-    negatives: int  # of the batch, for pairs that come without
-    guide: str | None = None  # what gives the passages' scores, where a loss needs them and there are none
+    negatives: int  # from the batch, for pairs without negatives
+    guide: str | None = None  # computes the passages' scores, if a loss needs them and there are none
 
     def targets(self) -> NDArray[np.float32]:
-        """Return what each passage is to get, (rows, passages): see `losses_of_rows`.
+        """The target of each passage, (rows, passages): see `losses_of_rows`.
 
-        Scores of pairs become 0 to 1, from the lowest to the highest of the set; so do a teacher's, but for
-        MARGIN_MSE.
+        Scores of pairs are scaled to 0 to 1, from the lowest to the highest of the set; so are a teacher's,
+        except for MARGIN_MSE.
         """
         examples = self.examples
         if self.loss.row.scored and examples.scores is not None:
@@ -53,7 +53,7 @@ class PairRows:
         return given.astype(np.float32)
 
     def pairs(self, rows: Sequence[int], rng: np.random.Generator) -> list[list[tuple[str, str]]]:
-        """Return each row's query with its passages; a pair's negatives are other rows' second texts."""
+        """Each row's query with its passages; a pair's negatives are other rows' second texts."""
         texts = self.examples.texts.many(rows)
         if self.examples.kind is not ExampleKind.PAIRS:
             return [[(query, passage) for passage in passages] for query, *passages in texts]
@@ -67,18 +67,18 @@ class PairRows:
 
 
 class PairNetwork(nn.Module):
-    """Scores a step's pairs, those of like length together."""
+    """Scores a step's pairs, in groups of similar length."""
 
     def __init__(self, model: CrossEncoder) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, batch: Batch) -> Tensor:
-        """Return the pairs' logits, (pairs,) float32.
+        """Compute the pairs' logits, (pairs,) float32.
 
-        batch: input_ids_0, attention_mask_0 where a pair is padded, perhaps token_type_ids_0, input_ids_1 …
-               (pairs, tokens) int64;
-               order (pairs,) int64: where in the groups' pairs, one after another, each pair is
+        batch: input_ids_0, attention_mask_0 if a pair is padded, token_type_ids_0 if the model has them,
+               input_ids_1 … (pairs, tokens) int64; order (pairs,) int64: the index of each pair in the
+               concatenated groups
         """
         parts = [self.model(features)["scores"].reshape(-1) for features in group_features(batch)]
         return torch.cat(parts).float()[batch["order"]]
@@ -117,7 +117,7 @@ class PairTask(GroupedTask):
         self._segments = "token_type_ids" in tokenizer.model_input_names
 
     def step_data(self, step: int, progress: float) -> StepData:
-        """Return the data of step `step`, from 0; it depends on the step's number alone."""
+        """The data of step `step`, from 0; depends only on the step's number."""
         del progress
         drawn = self._mix.batch(step)
         rows = self._sets[drawn.source].pairs(drawn.rows, np.random.default_rng((self._seed, step)))
@@ -143,7 +143,7 @@ class PairTask(GroupedTask):
         return StepData(batches, {"step": step + 1})
 
     def losses(self, model: nn.Module, batch: Batch) -> StepLosses:
-        """Run a part of a step through `model`: its share of the mean over the step's rows."""
+        """Compute a part of a step with `model`: its share of the mean over the step's rows."""
         logits, targets = model(batch), batch["targets"]
         one = self._sets[int(batch["source"])]
         with torch.autocast(targets.device.type, enabled=False):

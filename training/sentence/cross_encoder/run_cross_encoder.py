@@ -22,10 +22,10 @@ def run_cross_encoder(
     device: str | None = None,
     watch: Watch | None = None,
 ) -> list[SeedResult]:
-    """Train what the recipe's files, base, evaluations and seeds say, as `run_recipe` does for encoders.
+    """Train a cross-encoder with a recipe's files, base, evaluations and seeds, like `run_recipe`.
 
-    loss, negatives: of every set, as `CrossEncoderSet` has them
-    length:          most tokens of a pair, special ones included; None: as the base has it
+    loss, negatives: of every set, see `CrossEncoderSet`
+    length:          maximum tokens of a pair, with special ones; None: as in the base
     """
 
     def prepared(read: Sequence[TrainingSet]) -> Prepared:

@@ -78,11 +78,11 @@ scores = CrossEncoder("{name}").predict([("Where do cats sleep?", "The cat sleep
 
 @dataclass(frozen=True, slots=True)
 class CrossEncoderSet:
-    """One set of examples and the loss that it serves."""
+    """One set of examples with its loss."""
 
     examples: SentenceExamples
-    loss: CrossLoss | None = None  # None: what is usual for the kind of data
-    negatives: int = NEGATIVES  # of the batch, for each pair that comes without
+    loss: CrossLoss | None = None  # None: the default for the kind of data
+    negatives: int = NEGATIVES  # from the batch, for each pair without negatives
     guide: str | None = (
         None  # a cross-encoder or an encoder that scores the passages, for a loss that learns scores
     )
@@ -106,12 +106,13 @@ def train_cross_encoder(
 ) -> SentenceResult:
     """Train a cross-encoder into the folder `out`, or resume the run there.
 
-    base:   a BERT or an encoder, on whose transformer a new head is put, or a cross-encoder
-    length: most tokens of a pair, special ones included; None: as the base has it, 512 at most
-    dev:    of the kind reranking, pairs, triplets or sts; measured while it trains, the best weights are kept
-    tests:  measured before and after. "Before" is the base, an encoder by its cosine
+    base:   a BERT or an encoder, whose transformer gets a new head, or a cross-encoder
+    length: maximum tokens of a pair, with special ones; None: as in the base, at most 512
+    dev:    a set for reranking, pairs, triplets or sts; measured during the training, the best weights are
+            kept
+    tests:  measured before and after. "Before" is the base, for an encoder by its cosine
 
-    Started by torchrun, the processes divide every batch. Raises as `train_sentence_encoder` does.
+    Started by torchrun, the processes divide every batch. Raises like `train_sentence_encoder`.
 
     Nogueira & Cho 2019, https://arxiv.org/abs/1901.04085
     """
@@ -197,7 +198,7 @@ def _prepared(given: CrossEncoderSet) -> PairRows:
 
 
 def sets_told(sets: Sequence[CrossEncoderSet]) -> list[JsonValue]:
-    """What several seeds record of their sets, as each training prepares them."""
+    """What several seeds record about their sets, as each training prepares them."""
     return _told([_prepared(one) for one in sets])
 
 

@@ -38,10 +38,10 @@ _LESS_TO_MEASURE = (
 
 
 class TrainedEncoder:
-    """A `VectorEncoder` over a model whose weights are float32 and still change.
+    """A `VectorEncoder` with a model that is being trained, in float32.
 
-    It computes in what autocast says around it, without gradients, and leaves the model as it is; the caller
-    puts it into evaluation mode.
+    It computes under the active autocast, without gradients, and does not change the model; the caller puts
+    it into evaluation mode.
     """
 
     def __init__(self, source: EncoderSource, model: SentenceTransformer) -> None:
@@ -54,7 +54,7 @@ class TrainedEncoder:
         self._inputs = ModelInputs(model)
 
     def cutting_at(self, length: int | None) -> TextTokenizer:
-        """Return the tokenizer, or one that cuts texts earlier."""
+        """The tokenizer, or a copy with a smaller maximum length."""
         if length is None or length >= self.tokenizer.limit:
             return self.tokenizer
         return self._cutting_at(length)
@@ -62,7 +62,7 @@ class TrainedEncoder:
     def stream(
         self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
     ) -> Iterator[EncodedWindow]:
-        """Return one `EncodedWindow` for each window, in order."""
+        """Yield one `EncodedWindow` for each window, in order."""
         return streamed(
             windows, lambda texts: self.tokenizer.window(texts, self.prompts[kind]), self._encoded
         )
@@ -102,11 +102,11 @@ def dev_evaluation(
     first: bool = True,
     stop: Callable[[], bool] | None = None,
 ) -> Evaluation:
-    """Return the evaluation of a run, whose figure `KIND_score` decides which weights are kept.
+    """Create the evaluation of a run; its metric `KIND_score` decides which weights are kept.
 
-    every: steps between two; None: at the end alone
-    first: whether the weights that the run began with may be kept, too
-    stop:  asked after some of its texts or pairs
+    every: steps between evaluations; None: only at the end
+    first: whether the initial weights may be kept, too
+    stop:  called after some of its texts or pairs
     """
 
     def measure() -> Mapping[str, float]:
@@ -118,12 +118,12 @@ def dev_evaluation(
 
 
 def dev_figure(outcome: Outcome) -> dict[str, float]:
-    """Return the figure that decides as a share: correlations are told times 100."""
+    """The deciding metric as a share; correlations are reported times 100."""
     return {f"{outcome.kind}_score": outcome.figure / (100 if outcome.kind is EvaluationKind.STS else 1)}
 
 
 def changed(before: Sequence[Outcome], after: Sequence[Outcome]) -> list[JudgedChange]:
-    """Put the outcomes of two models on the same tests together."""
+    """Combine the outcomes of two models on the same tests."""
     return [
         JudgedChange(two.name, two.kind, two.main, two.items, one.figure, two.figure, sure.low, sure.high)
         for one, two in zip(before, after, strict=True)
@@ -139,9 +139,9 @@ def outcomes(
     device: str,
     stop: Callable[[], bool] | None = None,
 ) -> list[Outcome]:
-    """Measure a model on the tests, in the precision that it is trained in.
+    """Measure a model on the tests, in its training precision.
 
-    stop: asked before each test and after some of its texts or pairs; True raises StoppedError
+    stop: called before each test and after some of its texts or pairs; True raises StoppedError
     """
     if not isinstance(measured, Encoder):
         measured.model.eval()

@@ -16,14 +16,14 @@ from nearsay.training.sentence.objectives.objective import SentenceObjective
 
 
 class SentenceNetwork(nn.Module):
-    """Embeds a step's texts, group after group, and gives the objective's loss.
+    """Embeds a step's texts, group by group, and computes the loss.
 
-    All columns of a step go through the encoder together, texts of like length in one group: that saves the
-    padding that a column as a whole would need, and a third to a half of the time.
+    All columns of a step are encoded together, in groups of similar length: this avoids the padding of whole
+    columns, and a third to a half of the time.
 
-    A step too large for the memory is embedded without keeping what the backward pass needs, which is then
-    computed again, one group at a time. The loss and its gradients are those of the whole batch.
-    Gao et al. 2021, https://arxiv.org/abs/2101.06983; Chen et al. 2016, https://arxiv.org/abs/1604.06174
+    If a step is too large for the memory, it is first embedded without the activations for the backward pass,
+    which are then computed again, one group at a time. Loss and gradients are those of the whole batch. Gao
+    et al. 2021, https://arxiv.org/abs/2101.06983; Chen et al. 2016, https://arxiv.org/abs/1604.06174
     """
 
     def __init__(
@@ -42,16 +42,15 @@ class SentenceNetwork(nn.Module):
                 parameter.register_hook(self._shared)  # type: ignore[no-untyped-call]
 
     def forward(self, batch: Batch) -> Tensor:
-        """Return the loss of a step, a scalar in float32.
+        """Compute the loss of a step, a scalar in float32.
 
         batch: input_ids_0, attention_mask_0, input_ids_1 … (texts, tokens) int64, a pair for each group, the
-               mask only where a text is padded; of a table of tokens input_ids_0 (tokens,) and offsets_0
-               (texts,), where each text begins;
-               order (texts,) int64: where in the groups' texts, one after another, each column's texts are;
-               source, columns: single numbers; recompute: present when the groups are to be computed twice;
-               labels (rows, …) and guide (texts, guide dimension), if the objective wants them;
-               of several processes: texts, the number of all; places (texts,) int64: where in the
-               processes' texts, one process after another, each column's texts are
+               mask only if a text is padded; for a table of tokens input_ids_0 (tokens,) and offsets_0
+               (texts,), where each text begins; order (texts,) int64: the index of each column's texts in the
+               concatenated groups; source, columns: single numbers; recompute: present if the groups are to
+               be computed twice; labels (rows, …) and guide (texts, guide dimension), if the objective needs
+               them; with several processes: texts, the number of all; places (texts,) int64: the index of
+               each column's texts in the processes' concatenated texts
         """
         parts: list[Tensor] = [
             checkpoint(self._embedded, features, use_reentrant=False, context_fn=self._replaying())
@@ -92,7 +91,7 @@ def _contexts(
 
 
 def group_features(batch: Batch) -> Iterator[dict[str, Tensor]]:
-    """Return what the model takes of each group: `input_ids` of `input_ids_0`, then of `input_ids_1` …"""
+    """The model's inputs for each group: `input_ids` from `input_ids_0`, then from `input_ids_1` …"""
     number = 0
     while f"input_ids_{number}" in batch:
         end = f"_{number}"

@@ -42,7 +42,7 @@ _SHOWN: Final = 40  # characters of a text of a row that is shown
 
 @dataclass(slots=True)
 class OneTraining:
-    """A call's folder, base and wishes, and what they came to."""
+    """The folder, base and options of a training, and what was derived from them."""
 
     run: RunFolder
     source: EncoderSource
@@ -51,16 +51,16 @@ class OneTraining:
     tests: Sequence[JudgedSet]
     joined: Processes
     watch: Watch
-    settings: dict[str, JsonValue] = field(default_factory=dict)  # what decides the run's numbers
-    rows: int = 0  # that are learned from in an epoch
+    settings: dict[str, JsonValue] = field(default_factory=dict)  # what determines the run's numbers
+    rows: int = 0  # of an epoch
 
     @property
     def held_out(self) -> list[JudgedSet]:
-        """What the encoder is measured on: the dev set first."""
+        """The sets to measure on, the dev set first."""
         return [*([self.dev] if self.dev else []), *self.tests]
 
     def without_leaks(self, sets: Sequence[SentenceExamples]) -> list[SentenceExamples | None]:
-        """As `without_all_leaks`; BadInputError without sets, and for what a dev set decides without one."""
+        """Like `without_all_leaks`; BadInputError without sets, and for options that lack a dev set."""
         if not sets:
             raise BadInputError("there is nothing to train on. Name a file of pairs, triplets or texts")
         usual = {"patience": (None,), "evaluations": (None, USUAL_EVALUATIONS)}
@@ -73,7 +73,7 @@ class OneTraining:
         return without_all_leaks(sets, self.held_out, self.watch)
 
     def begin(self, task: str, sets: Sequence[SentenceExamples], told: Mapping[str, JsonValue]) -> None:
-        """Begin or resume the run; `told`: of its settings those of this kind of task."""
+        """Begin or resume the run; `told`: settings of this kind of task."""
         self.rows = sum(map(len, sets))
         self._settle_epochs()
         self.settings = {
@@ -96,9 +96,9 @@ class OneTraining:
     def train(
         self, task: TrainingTask, steps: int, measured: Measured, *, first: bool = True
     ) -> SentenceResult:
-        """Run the loop over the task's steps, so many an epoch, and measure on the dev set.
+        """Run the loop over the task's steps, with this many per epoch, and measure on the dev set.
 
-        first: whether the weights that the run began with may be kept
+        first: whether the initial weights may be kept
         """
         optimisation = self._optimisation(steps)
         evaluation = None
@@ -133,7 +133,7 @@ class OneTraining:
 
     @contextmanager
     def measuring(self) -> Iterator[None]:
-        """Say in an error of what is measured after the last step that the training is kept, and where."""
+        """Make errors of the final evaluation say that the training is saved, and where."""
         try:
             yield
         except NearsayError as error:
@@ -143,7 +143,7 @@ class OneTraining:
             ) from error
 
     def texts_learned(self, sets: Sequence[SentenceExamples], guides: Iterable[str | None]) -> LearnedTexts:
-        """The texts of the sets, those that the base learned from, and those of teachers and guides."""
+        """The texts of the sets, and those that the base, teachers and guides were trained on."""
         found = LearnedTexts.of(self.source.folder.path, self.source.name)
         for guide in dict.fromkeys(guides):
             if guide is not None:
@@ -228,9 +228,9 @@ def begun_training(
 def without_all_leaks(
     sets: Sequence[SentenceExamples], held_out: Sequence[JudgedSet], watch: Watch
 ) -> list[SentenceExamples | None]:
-    """Leave out the rows that the encoder is to be measured on, and say how many and of which sets they are.
+    """Leave out rows that leak evaluation data, and report how many and of which sets.
 
-    A set of which nothing is left is None; BadInputError when that is all there is.
+    A set without remaining rows is None; BadInputError if no set is left.
     """
     if not held_out:
         return list(sets)

@@ -46,20 +46,20 @@ _CONVERSIONS = {
 
 @dataclass(frozen=True, slots=True)
 class PreparedSets:
-    """What the loop is given."""
+    """The inputs of the training loop."""
 
     task: SentenceTask
     network: SentenceNetwork
-    truncated: int  # different texts of each set that were cut at the length limit
-    texts: int  # different texts of each set
-    limit: int  # tokens of a text, special ones included
+    truncated: int  # distinct texts of each set that were truncated
+    texts: int  # distinct texts of each set
+    limit: int  # maximum tokens of a text, with special ones
     notes: tuple[str, ...] = ()  # on the batches, for the user
 
 
 def converted_set(given: TrainingSet) -> TrainingSet:
-    """Turn a set's examples into the kind that its objective learns from.
+    """Convert a set's examples to the kind that its objective needs.
 
-    Raises BadInputError when that cannot be, when nothing is left, and when a guide is missing or too many.
+    Raises BadInputError if that is impossible, if nothing is left, and if a guide is missing or superfluous.
     """
     objective = given.objective.kind
     examples, guide = given.examples, objective.loss.guide
@@ -79,7 +79,7 @@ def converted_set(given: TrainingSet) -> TrainingSet:
 
 
 def require_rows(examples: SentenceExamples, learner: str, *, compares_labels: bool) -> None:
-    """Raise BadInputError for a set without rows, or of one label where the learner compares labels."""
+    """Raise BadInputError for a set without rows, or with a single label if the objective compares labels."""
     if not len(examples):
         raise BadInputError(f"{examples.name} holds no row to learn from. Take other data")
     least, most = (0.0, 1.0) if examples.labels is None else examples.label_range or (0.0, 1.0)
@@ -94,7 +94,7 @@ def require_rows(examples: SentenceExamples, learner: str, *, compares_labels: b
 
 
 def require_batches(examples: SentenceExamples, batch: int, learner: str) -> None:
-    """Raise BadInputError where a row is alone in its batch; `learner`: what compares it with the others."""
+    """Raise BadInputError if a row is alone in its batch; `learner`: what compares it with the others."""
     if min(batch, len(examples)) < 2:
         raise BadInputError(
             f"{learner} compares a row with the others of its batch, and the batches of {examples.name}, "
@@ -104,10 +104,10 @@ def require_batches(examples: SentenceExamples, batch: int, learner: str) -> Non
 
 
 def require_guide(loss: str, wanted: str, examples: SentenceExamples, guide: str | None) -> None:
-    """Raise BadInputError when a guide is missing or has no use.
+    """Raise BadInputError if a guide is missing or useless.
 
-    loss:   as messages call it, "objective kl"
-    wanted: what the loss needs of a guide, as `Loss.guide` has it
+    loss:   its name in messages, "objective kl"
+    wanted: the kind of guide that it needs, as in `Loss.guide`
     """
     scored = wanted == "scores" and examples.scores is not None
     if (bool(wanted) and not scored) == (guide is not None):
@@ -137,12 +137,12 @@ def prepare_sets(
     stop: Callable[[], bool] | None = None,
     joined: Processes | None = None,
 ) -> PreparedSets:
-    """Make objectives, guides' vectors and token numbers; new weights are drawn from the seed.
+    """Create objectives, guides' vectors and token numbers; new weights are initialised from the seed.
 
     sets:   converted ones
-    report: told how far a guide has come
-    stop:   asked then; True raises StoppedError, of one process: several end together, after a step
-    joined: the processes that train together; None: one alone
+    report: called with the progress of a guide
+    stop:   called as well; True raises StoppedError in a single process, while several stop after a step
+    joined: the processes that train together; None: a single one
     """
     device = str(encoder.device)
     together = joined or Processes(device=device)
@@ -220,10 +220,10 @@ def scored_by(
     joined: Processes,
     precision: Precision,
 ) -> SentenceExamples:
-    """Return the tuples with the score that a cross-encoder or an encoder gives each passage.
+    """Add the scores of a cross-encoder or an encoder to the tuples' passages.
 
-    stop:   asked after some rows; True raises StoppedError
-    joined: the processes that divide the rows among them
+    stop:   called after some rows; True raises StoppedError
+    joined: the processes that divide the rows
     """
     judge = load_judge(guide, device=joined.device, precision=precision)
     rows, count = examples.texts, joined.count

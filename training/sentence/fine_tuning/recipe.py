@@ -27,20 +27,20 @@ _TOO_LARGE: Final = 2**63  # for 64 bits: the command line refuses it, too
 
 @dataclass(frozen=True, slots=True)
 class SetRecipe:
-    """One set: where its examples are, how they are read, and what they are for."""
+    """One set: its file, how it is read, and its objective."""
 
     file: str  # tsv, csv, jsonl, parquet, txt (or .gz), or the folder of a judged corpus
-    objective: ObjectiveConfig | None = None  # None: what is usual for the kind
+    objective: ObjectiveConfig | None = None  # None: the default for the kind
     # Of the usual objective, when none is named.
     settings: Mapping[str, JsonValue] = field(default_factory=dict)
     kind: ExampleKind | None = None  # None: guessed from columns and content
     columns: tuple[str, ...] | None = None  # the fields with the texts; None: guessed
     label: str | None = None  # the field with label or score; None: guessed
-    where: Mapping[str, str] = field(default_factory=dict)  # only rows whose fields say exactly this
-    rows: int | None = None  # so many, drawn by chance; None: all
-    batch: int | None = None  # rows of a step; None: the training's
+    where: Mapping[str, str] = field(default_factory=dict)  # only rows whose fields have exactly these values
+    rows: int | None = None  # this many, drawn at random; None: all
+    batch: int | None = None  # rows per step; None: the training's
     guide: str | None = None  # the encoder that guides or teaches
-    split: str = "train"  # of a judged corpus: which judgements become pairs; "" takes titles and texts
+    split: str = "train"  # of a judged corpus: whose judgements become pairs; "" = titles and texts
 
     def __post_init__(self) -> None:
         if self.objective is not None and self.settings:
@@ -55,15 +55,15 @@ class SetRecipe:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What is trained on what, and how it is measured."""
+    """A training: sets, base, options and evaluations."""
 
     sets: tuple[SetRecipe, ...] = ()
     base: str = BUNDLED_NAME  # name or folder of a BERT or sentence encoder
     structure: EncoderStructure = field(default_factory=EncoderStructure)
     training: SentenceTraining = field(default_factory=SentenceTraining)
-    dev: str | None = None  # a judged set as `nearsay evaluate` takes it, "sts:dev.tsv"
-    evaluate: tuple[str, ...] = ()  # judged sets that are measured before and after
-    seeds: int = 1  # trainings, with the seeds from `training.seed` on
+    dev: str | None = None  # a judged set as for `nearsay evaluate`, "sts:dev.tsv"
+    evaluate: tuple[str, ...] = ()  # judged sets to measure before and after
+    seeds: int = 1  # number of trainings, with the seeds from `training.seed` on
 
     def __post_init__(self) -> None:
         if self.seeds < 1:
@@ -71,9 +71,9 @@ class Recipe:
 
 
 def read_recipe(path: str | Path) -> Recipe:
-    """Read a recipe; files in it are relative to its folder.
+    """Read a recipe; its file names are relative to its folder.
 
-    Raises BadInputError, naming the setting, for what there is not or what has the wrong type.
+    Raises BadInputError, naming the setting, for an unknown setting or a wrong type.
     """
     place = Path(path)
     try:

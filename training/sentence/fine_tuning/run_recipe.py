@@ -39,16 +39,16 @@ class SeedResult:
     seed: int
     folder: Path
     figures: Mapping[str, float]  # of each requested evaluation, after training
-    result: SentenceResult | None = None  # None: it was there already
+    result: SentenceResult | None = None  # None: it existed already
 
 
 def run_recipe(
     recipe: Recipe, out: str | Path, *, device: str | None = None, watch: Watch | None = None
 ) -> list[SeedResult]:
-    """Train what the recipe says, into `out`, or into `out/seed-N` when it asks for several seeds.
+    """Run a recipe's training in `out`, or in `out/seed-N` for several seeds.
 
-    Seeds that are trained already are not trained again, so a stopped call goes on. A run that was asked to
-    stop is the last of the list, its result not finished. Raises as `train_sentence_encoder`.
+    Seeds that are already trained are skipped, so the same call resumes after a stop. A run that was asked to
+    stop is the last of the list, with an unfinished result. Raises like `train_sentence_encoder`.
     """
 
     def prepared(sets: Sequence[TrainingSet]) -> Prepared:
@@ -74,7 +74,7 @@ def train_seeds(
     device: str | None,
     watch: Watch,
 ) -> list[SeedResult]:
-    """Train what `prepared` makes of the recipe's sets; as `run_recipe`."""
+    """Train each seed with what `prepared` makes of the recipe's sets; like `run_recipe`."""
     if recipe.seeds > 1:  # before everything that takes long
         _seeds_begun(out)
     else:
@@ -116,7 +116,7 @@ def train_seeds(
 
 
 def spread_of(results: Sequence[SeedResult]) -> list[FigureOverSeeds]:
-    """Return mean and standard deviation of every requested evaluation, after training, over the seeds."""
+    """Mean and standard deviation over the seeds of every requested evaluation, after training."""
     spreads = []
     for name in results[0].figures:
         figures = [one.figures[name] for one in results]
@@ -188,10 +188,10 @@ def _require_same_recipe(
 def read_set(
     recipe: SetRecipe, seed: int, report: Callable[[str], None], folder: Path | None = None
 ) -> TrainingSet:
-    """Read a set's examples; rows are drawn from the seed. BadInputError for what cannot be read.
+    """Read a set's examples; rows are drawn with the seed. BadInputError if it cannot be read.
 
-    folder: on whose file system the texts are kept, and what is made of them; None = the system's folder for
-        temporary files
+    folder: on whose file system the texts, and what is made of them, are stored; None = the system's
+            temporary folder
     """
     examples = _examples(recipe, folder)
     for note in examples.notes:

@@ -28,7 +28,7 @@ from nearsay.training.sentence.text_encoder import TextKind
 
 @dataclass(frozen=True, slots=True)
 class ModelText:
-    """What the card of a trained model says of its kind."""
+    """The text of the model card for a kind of model."""
 
     what: str  # "sentence encoder"
     summary: str  # what it does, after "A sentence encoder: "
@@ -56,7 +56,7 @@ vectors = Encoder.load("{name}").encode(["The cat sleeps.", "A cat is asleep."])
 
 
 def told_sets(sets: Sequence[TrainingSet], prompts: Mapping[TextKind, str]) -> list[JsonValue]:
-    """Return the sets as the config.json of a run tells them; `prompts`: of the encoder that learns."""
+    """The sets as recorded in a run's config.json; `prompts`: of the trained encoder."""
     return [
         {
             "name": one.examples.name,
@@ -85,7 +85,7 @@ def _told_prompts(one: TrainingSet, prompts: Mapping[TextKind, str]) -> dict[str
 
 
 def told_judged(judged: JudgedSet) -> dict[str, JsonValue]:
-    """Return a judged set as a run's config.json tells it; the hash is of its texts and judgements."""
+    """A judged set as recorded in a run's config.json; the hash is of its texts and judgements."""
     content = hashlib.sha256()
     for piece in judged.content():
         content.update(f"{piece!r}\n".encode("utf-8", "surrogatepass"))
@@ -98,12 +98,12 @@ def told_judged(judged: JudgedSet) -> dict[str, JsonValue]:
 
 
 def learned_from(sets: Sequence[TrainingSet]) -> str:
-    """Say in a line what an encoder was trained on."""
+    """What an encoder was trained on, in a line."""
     return ", ".join(learned_by(one.examples, one.objective.kind) for one in sets)
 
 
 def learned_by(examples: SentenceExamples, loss: str) -> str:
-    """Say in a line what was learned from a set, and by which loss."""
+    """What was learned from a set, and with which loss, in a line."""
     return f"{examples.said} of {examples.name} by {loss} (sha256 {examples.sha256[:12]})"
 
 
@@ -126,13 +126,13 @@ def finish_encoder(
     texts: LearnedTexts,
     text: ModelText = ENCODER_TEXT,
 ) -> None:
-    """Make `OUT` the encoder: in sentence-transformers' format, with its lineage and card, and a plot.
+    """Turn `OUT` into the encoder, in sentence-transformers' format, with its lineage, card and plot.
 
     learned:  what it was trained on and how, in a line
-    base:     the lineage of what it began with
-    settings: what decided the run's numbers
-    texts:    what is recorded of the texts that it and its base learned from
-    text:     what the card says of this kind of model
+    base:     the lineage of its base
+    settings: what determined the run's numbers
+    texts:    the record of texts that it and its base were trained on
+    text:     the card's text for this kind of model
     """
     name = run.out.resolve().name
     told: dict[str, JsonValue] = {

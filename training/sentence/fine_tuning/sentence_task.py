@@ -25,25 +25,25 @@ _GPU_GROUP_COST = 4_000
 
 
 def group_cost(device: str) -> int:
-    """What one more group costs on a kind of device, in tokens."""
+    """The overhead of one more group on a kind of device, in tokens."""
     return _GROUP_COST.get(device, _GPU_GROUP_COST)
 
 
 def length_groups(
     lengths: Sequence[int] | NDArray[np.int64], *, group_cost: int, budget: int
 ) -> list[NDArray[np.int64]]:
-    """Split texts into groups of like length so that the whole costs least.
+    """Split texts into groups of similar length at minimal total cost.
 
-    lengths:    (texts,) tokens of each text as they are padded, at least 1
-    group_cost: what one more group costs, in tokens: calling the model, and smaller matrices
-    budget:     most padded tokens of a group; a longer text is a group of its own
+    lengths:    (texts,) padded tokens of each text, at least 1
+    group_cost: overhead of one more group, in tokens: calling the model, and smaller matrices
+    budget:     maximum padded tokens of a group; a longer text is a group of its own
     returns:    arrays of indices into `lengths`, longest texts first, every index exactly once
 
-    A group costs its longest text's tokens times its texts, and `group_cost`. Sorted by length, the best
-    groups are ranges that begin where a length begins: a text never costs less with longer ones than with
-    those of its own length. So the best split is found by dynamic programming over the different lengths,
-    however many texts there are. Where the budget forces a cut among texts of one length, groups are filled
-    from the first of them on, which may take one group more for each length than the best split has.
+    A group costs its longest text's tokens times its number of texts, plus `group_cost`. In order of length,
+    the best groups are ranges that begin where a length begins, since a text never costs less with longer
+    ones than with those of its own length. So the best split is found by dynamic programming over the
+    distinct lengths, however many texts there are. If the budget forces a split among texts of one length,
+    groups are filled in order, which may take one group more per length than the best split.
     """
     order = np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable")
     sizes = np.asarray(lengths, dtype=np.int64)[order]
@@ -81,7 +81,7 @@ def _cuts(sizes: NDArray[np.int64], budget: int) -> NDArray[np.int64]:
 
 
 class GroupedTask:
-    """One batch of one set a step, in groups of like length."""
+    """Steps of one batch from one set each, in groups of similar length."""
 
     uses_all = False  # a BERT's pooler and the other sets' objectives are left out
 
@@ -118,11 +118,11 @@ class GroupedTask:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Steps in which each row is learned from once."""
+        """Number of steps of an epoch."""
         return int(self._mix.steps_per_epoch)
 
     def restore(self, state: Mapping[str, JsonValue]) -> None:
-        """Go to where a `StepData.state` says: nowhere, since a step's data depends on its number alone."""
+        """Nothing to do, since a step's data depends only on its number."""
 
     def _told(self, loss: torch.Tensor, batch: Batch, share: float) -> StepLosses:
         """The loss, and as its set's where there are several; `share`: of the step that the batch is."""
@@ -166,11 +166,11 @@ class GroupedTask:
 
 
 class SentenceTask(GroupedTask):
-    """Each step's batch is whole: a ranking loss needs all its rows at once.
+    """Steps with complete batches, because a ranking loss needs all rows at once.
 
-    Several processes divide its texts among them, put the vectors together, and each computes the loss of the
-    whole batch: what is in other processes' rows has its gradient there. So the gradients add up to those of
-    one process that has the batch to itself.
+    With several processes, each encodes a part of the texts, the vectors are gathered, and each computes the
+    loss of the whole batch with gradients for its own part. So the gradients add up to those of a single
+    process with the whole batch.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class SentenceTask(GroupedTask):
         self._inputs = ModelInputs(network.encoder)
 
     def step_data(self, step: int, progress: float) -> StepData:
-        """Return the data of step `step`, from 0; it depends on the step's number alone."""
+        """The data of step `step`, from 0; depends only on the step's number."""
         del progress
         drawn = self._mix.batch(step)
         found = self._sets[drawn.source].step(drawn.rows, step)
@@ -215,7 +215,7 @@ class SentenceTask(GroupedTask):
         return StepData([batch], {"step": step + 1})
 
     def losses(self, model: nn.Module, batch: Batch) -> StepLosses:
-        """Run a step through `model`."""
+        """Compute the loss of a step with `model`."""
         loss = model(batch)
         share = 1 / self._joined.count
         if self._joined.count > 1:  # each has the whole loss, with the gradient of its own part
@@ -248,7 +248,7 @@ class SentenceTask(GroupedTask):
 
 
 def loss_names(sets: Sequence[str]) -> list[str]:
-    """Name each set's loss in the log; those of one name, as two files train.tsv have it, get numbers.
+    """Name each set's loss in the log; equal names, as of two files train.tsv, are numbered.
 
     sets: the sets' names
     """
@@ -259,9 +259,9 @@ def loss_names(sets: Sequence[str]) -> list[str]:
 
 
 def runs_without_mask(transformer: nn.Module) -> bool:
-    """Whether texts that are not padded go through sentence-transformers' module sooner without a mask.
+    """Whether unpadded texts are encoded faster by sentence-transformers' module without a mask.
 
-    So they do where PyTorch's own functions compute attention, whose quickest kernel takes none. A DeBERTa
-    has attention of its own, and reads the texts when no mask comes with them.
+    This is so if PyTorch's own functions compute attention, whose fastest kernel takes no mask. DeBERTa has
+    its own attention, and reads the texts if there is no mask.
     """
     return bool(getattr(getattr(transformer, "auto_model", None), "_supports_sdpa", False))

@@ -19,7 +19,7 @@ _MOST_DIMENSIONS: Final = 65_536  # of a vector; those of published encoders end
 
 
 class SentencePooling(StrEnum):
-    """How one vector is made of a text's token vectors.
+    """How a text's token vectors are pooled.
 
     CLS, mean and max: Reimers & Gurevych 2019, section 3, https://arxiv.org/abs/1908.10084; weighted:
     Muennighoff 2022, https://arxiv.org/abs/2202.08904
@@ -35,15 +35,15 @@ class SentencePooling(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EncoderStructure:
-    """What is asked of an encoder's structure; None keeps what the base has.
+    """The requested structure of an encoder; None = as in the base.
 
-    A base that is a plain BERT has none of it: it gets mean pooling and nothing else.
+    A plain BERT as base gets mean pooling and nothing else by default.
     """
 
     pooling: SentencePooling | None = None
-    dimension: int | None = None  # dimensions of a vector, by a dense projection; a new one starts at random
-    normalise: bool | None = None  # vectors of unit length
-    length: int | None = None  # most tokens of a text, special tokens included
+    dimension: int | None = None  # of the vectors, by a dense projection; a new one is initialised randomly
+    normalise: bool | None = None  # vectors to unit length
+    length: int | None = None  # maximum tokens of a text, with special ones
     query_prompt: str | None = None  # put before each query; "" for none
     passage_prompt: str | None = None  # put before each passage; "" for none
 
@@ -63,7 +63,7 @@ class EncoderStructure:
                 raise BadInputError(f"{name} is {prompt!r}; give a text in quotes, such as 'query: '")
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Return it for a run's config.json."""
+        """Convert to JSON for a run's config.json."""
         return {
             name: value
             for name, value in asdict(self).items()
@@ -78,9 +78,9 @@ class TrainingSet:
 
     examples: SentenceExamples
     objective: ObjectiveConfig
-    batch: int | None = None  # rows of a step; None: the run's
-    guide: str | None = None  # name or folder of the encoder that guides or teaches, if the objective has one
-    symmetric: bool = False  # made of NLI, labelled pairs or classes, where no text asks for another
+    batch: int | None = None  # rows per step; None: the run's
+    guide: str | None = None  # name or folder of the guide or teacher, if the objective has one
+    symmetric: bool = False  # from NLI, labelled pairs or classes, where no text is a query for another
 
     def __post_init__(self) -> None:
         if self.batch is not None and self.batch < 1:
@@ -89,19 +89,19 @@ class TrainingSet:
 
 @dataclass(frozen=True, slots=True)
 class SentenceResult:
-    """How a run ended."""
+    """The result of a training."""
 
-    finished: bool  # False: it was asked to stop, and the same call goes on
-    seconds: float  # of training, over all its stops
+    finished: bool  # False: it was asked to stop, and the same call resumes it
+    seconds: float  # of training, over all its parts
     steps: int = 0
-    stopped_early: bool = False  # the dev figure did not get better any more
-    pairs_per_second: float = 0.0  # rows learned from
+    stopped_early: bool = False  # the dev metric no longer improved
+    pairs_per_second: float = 0.0  # rows per second
     training: Mapping[str, float] = field(default_factory=dict)  # over the last steps
     dev: Mapping[str, float] = field(default_factory=dict)  # of the weights that were kept
-    base_dev: Mapping[str, float] = field(default_factory=dict)  # of what the run began with
-    base_kept: bool = False  # whether its weights are those that were kept, as no step was better
+    base_dev: Mapping[str, float] = field(default_factory=dict)  # of the initial weights
+    base_kept: bool = False  # the initial weights were kept, because no step was better
     changes: Sequence[JudgedChange] = ()  # the requested evaluations, before and after
-    leads: bool = True  # whether this is the process, of several, that measured and wrote
+    leads: bool = True  # whether this process, of several, measured and wrote
 
 
 # Measured on 20, 50 and 200 claims of SciFact's training part and 200 others (tests/benchmarks/LOG.md): below
@@ -112,31 +112,31 @@ _MOST_EPOCHS = 30
 
 @dataclass(frozen=True, slots=True)
 class SentenceTraining:
-    """The run; BadInputError for what cannot train anything.
+    """The options of a training; BadInputError for an invalid value.
 
-    SBERT was trained for one epoch of NLI, or four of STS-B, at a rate of 2e-5 with batches of 16.
-    Reimers & Gurevych 2019, sections 3.1 and 4.2, https://arxiv.org/abs/1908.10084
+    SBERT was trained for one epoch of NLI, or four of STS-B, at a rate of 2e-5 with batches of 16. Reimers &
+    Gurevych 2019, sections 3.1 and 4.2, https://arxiv.org/abs/1908.10084
     """
 
-    epochs: float | None = None  # times that each row is learned from; None: as `usual_epochs` says
+    epochs: float | None = None  # passes over the rows; None: see `usual_epochs`
     steps: int | None = None  # instead of epochs
-    minutes: float | None = None  # instead of epochs: time of training, evaluation left out
-    batch: int = 32  # rows of a step
-    learning_rate: float = 2e-5  # its highest, after the warm-up; it falls to 0 then
+    minutes: float | None = None  # instead of epochs: training time, without evaluation
+    batch: int = 32  # rows per step
+    learning_rate: float = 2e-5  # peak, after the warm-up; it then decays to 0
     warmup_share: float = 0.1  # of the run
     weight_decay: float = 0.01
-    sampling: Sampling = Sampling.PROPORTIONAL  # how often each of several sets has its turn
+    sampling: Sampling = Sampling.PROPORTIONAL  # of several sets
     # Of the dev set, an epoch; None: 1, or about ten in all where nothing is said of the run's length.
     evaluations: float | None = None
-    patience: int | None = None  # evaluations in a row without a new best that end the run
-    training_length: int | None = None  # tokens of a text in training; the encoder's own limit stays as it is
-    tokens_at_once: int | None = None  # padded tokens in the model at once; None: what suits the device
-    lora_rank: int | None = None  # of adapters that are trained instead of the transformer; None: all of it
-    lora_alpha: int | None = None  # they are scaled by alpha / rank; None: twice the rank
-    lora_targets: str | None = None  # the linear layers that get one, "query,value"; None: every one
+    patience: int | None = None  # stop after this many evaluations in a row without a new best
+    training_length: int | None = None  # maximum tokens of a text in training alone
+    tokens_at_once: int | None = None  # padded tokens in the model at once; None: by the device
+    lora_rank: int | None = None  # of adapters that are trained instead of the transformer; None: no adapters
+    lora_alpha: int | None = None  # adapters are scaled by alpha / rank; None: twice the rank
+    lora_targets: str | None = None  # the linear layers with an adapter, "query,value"; None: all
     precision: Precision = Precision.AUTO  # of matrix products; weights and losses stay float32
     seed: int = 0  # of new weights, the order of rows, and dropout
-    exact_resume: bool = True  # whether a resume under another device, precision or version is refused
+    exact_resume: bool = True  # refuse to resume with another device, precision or version
 
     def __post_init__(self) -> None:
         whole = {
@@ -174,7 +174,7 @@ class SentenceTraining:
             )
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Return what decides the run's numbers, for its config.json; what was left out is not in it."""
+        """What determines the run's numbers, for its config.json; without options that were not given."""
         told = {
             name: value
             for name, value in asdict(self).items()
@@ -189,12 +189,12 @@ class SentenceTraining:
 
     @property
     def scale(self) -> int:
-        """LoRA's alpha, as it was given or twice the rank."""
+        """LoRA's alpha: the given one, or twice the rank."""
         return self.lora_alpha or 2 * (self.lora_rank or 0)
 
 
 def usual_epochs(examples: int) -> int:
-    """Choose how often to learn from so many rows: often from a few, once from many."""
+    """The default number of epochs for this many rows: many for few rows, one for many."""
     return min(max(round(_ROWS_LEARNED_FROM / max(examples, 1)), 1), _MOST_EPOCHS)
 
 

@@ -29,11 +29,11 @@ Variant = TypeVar("Variant", bound=str)
 def different_texts(
     rows: TextRows, variants: Sequence[Variant]
 ) -> tuple[list[tuple[Variant, NDArray[np.integer[Any]]]], NDArray[np.integer[Any]]]:
-    """Number what columns ask for: each different text once for each variant (a prompt, a kind) of it.
+    """Number the texts of columns: each distinct text once per variant (a prompt, a kind).
 
     variants: of each column
-    returns: each variant with the numbers of its texts in `rows.texts`, which one after another make a list;
-        and (rows, columns) where each text of a row is in that list
+    returns: each variant with the numbers of its texts in `rows.texts`, concatenated in this order; and
+             (rows, columns) the index of each text in that concatenation
     """
     places = np.empty(rows.numbers.shape, numbers_below(rows.numbers.size))
     found: list[tuple[Variant, NDArray[np.integer[Any]]]] = []
@@ -49,9 +49,9 @@ def different_texts(
 
 
 class GuideVectors:
-    """Each different text's vector by a guide or teacher, computed once, before the training.
+    """Each distinct text's vector by a guide or teacher, computed once, before the training.
 
-    They are in a mapped file: a million texts at 384 numbers take 1.5 GB of the disk.
+    They are in a memory-mapped file: a million texts of 384 dimensions take 1.5 GB on disk.
     """
 
     def __init__(
@@ -85,15 +85,15 @@ class GuideVectors:
             self._vectors = vectors.mapped(at_random=True).reshape(-1, self.dimension)
 
     def of(self, rows: NDArray[np.int64], columns: Sequence[int]) -> NDArray[np.float32]:
-        """Return the vectors of some rows' texts, (columns x rows, dimension), column after column."""
+        """The vectors of rows' texts, (columns x rows, dimension), column by column."""
         found: NDArray[np.float32] = self._vectors[self._places[rows][:, list(columns)].T.ravel()]
         return found
 
 
 class TextTokens:
-    """The token numbers of a set's texts, each different text's once, in a mapped file.
+    """The token numbers of a set's distinct texts, in a memory-mapped file.
 
-    A million texts of 20 tokens take 80 MB of the disk; in memory are 4 bytes a text of each row.
+    A million texts of 20 tokens take 80 MB on disk, and 4 bytes per text of each row in memory.
     """
 
     def __init__(self, tokenizer: TextTokenizer, rows: TextRows, prompts: Sequence[str]) -> None:
@@ -120,7 +120,7 @@ class TextTokens:
             self._bounds = bounds.mapped()
 
     def of(self, rows: NDArray[np.int64]) -> list[list[NDArray[np.int32]]]:
-        """Return the token numbers of each text of each column, in the order of the rows."""
+        """The token numbers of each text of each column, in the order of the rows."""
         tokens = self._tokens
         return [
             [
@@ -133,7 +133,7 @@ class TextTokens:
         ]
 
     def fresh(self, texts: Sequence[str], column: int) -> list[NDArray[np.int32]]:
-        """Return the token numbers of other texts, as if they stood in a column."""
+        """The token numbers of other texts, as if they were in a column."""
         window = self._tokenizer.window(list(texts), self._prompts[column])
         return [np.array(window.token_ids[place], dtype=np.int32) for place in window.positions]
 
@@ -145,11 +145,11 @@ class StepColumns:
     columns: Sequence[Sequence[NDArray[np.int32]]]  # token numbers of each text of each column
     # (rows,); scores of passages: (rows, passages); TSDAE: (rows, tokens)
     labels: NDArray[np.int64] | NDArray[np.float32] | None
-    guide: NDArray[np.float32] | None  # (columns x rows, guide dimension), column after column
+    guide: NDArray[np.float32] | None  # (columns x rows, guide dimension), column by column
 
 
 class StepTexts:
-    """Gives the rows of one set as its objective wants them."""
+    """Provides the rows of one set in the form that its objective needs."""
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ class StepTexts:
             )
 
     def step(self, rows: Sequence[int], step: int) -> StepColumns:
-        """Return rows of the set for the step of a number, on which words left out at random depend."""
+        """The rows of the set for step `number`, on which random word deletion depends."""
         chosen = np.asarray(rows, np.int64)
         columns = self.tokens.of(chosen)
         if "deletion" in self._objective.kind.loss.settings:
@@ -197,12 +197,12 @@ class StepTexts:
 
 
 def column_kinds(examples: SentenceExamples, objective: ObjectiveKind, *, symmetric: bool) -> list[TextKind]:
-    """Say which columns are queries and which passages, for encoders that put another prompt before each.
+    """Which columns are queries and which are passages, for encoders with different prompts for them.
 
-    symmetric: whether no column asks for another, as a premise or a duplicate does not: all have one prompt,
-        that by which such texts are measured and compared later. So have a text and its translations, which
-        a teacher's vector is taught to. Wang et al. 2022 (E5), whose models take one prompt on both sides of
-        symmetric tasks, https://arxiv.org/abs/2212.03533
+    symmetric: no column is a query for another, as with premises or duplicates: all get the prompt with which
+               such texts are measured and compared later. So do a text and its translations, which learn one
+               teacher's vector. Wang et al. 2022 (E5), whose models use one prompt for both sides of
+               symmetric tasks, https://arxiv.org/abs/2212.03533
     """
     pairs = examples.kind in {ExampleKind.PAIRS, ExampleKind.TUPLES} and objective.loss.guide != "teacher"
     first = TextKind.QUERY if pairs and not symmetric else TextKind.PASSAGE
@@ -210,10 +210,10 @@ def column_kinds(examples: SentenceExamples, objective: ObjectiveKind, *, symmet
 
 
 def guided_columns(examples: SentenceExamples, objective: ObjectiveKind) -> list[int]:
-    """Say of which column the guide's vector is taken, for each column.
+    """For each column, the column whose guide vector is used.
 
     A teacher reads the first column, in its own language, and its vector is the target of the translations
-    too; a guide judges every column by its own vector. Reimers & Gurevych 2020, section 2,
+    too; a guide has a vector for every column. Reimers & Gurevych 2020, section 2,
     https://arxiv.org/abs/2004.09813
     """
     columns = range(len(examples.columns))

@@ -34,12 +34,14 @@ _SAVED_AS = {
 def build_encoder(
     folder: EncoderFolder, structure: EncoderStructure, *, device: str, seed: int
 ) -> SentenceTransformer:
-    """Load a BERT or a sentence encoder in float32 and give it the structure.
+    """Load a BERT or a sentence encoder in float32 and change its structure.
 
     folder: has passed `refuse_unsafe`
     seed:   of a new projection's weights
-    With another pooling or dimension than the base's, its own projections are left out: they were trained for
-    what is gone. Raises NearsayError when it cannot be loaded, BadInputError when the structure does not fit.
+
+    With another pooling or dimension than the base's, its own projections are removed, because they were
+    trained for the old ones. Raises NearsayError if it cannot be loaded, BadInputError if the structure does
+    not fit.
     """
     base = load_model(folder, "cpu")
     if is_static(base):
@@ -130,7 +132,7 @@ def _prompts(base: SentenceTransformer, structure: EncoderStructure) -> tuple[di
 
 
 def cut_base(folder: EncoderFolder, dimension: JsonValue) -> BadInputError:
-    """The error of a base whose vectors are cut, as its folder's truncate_dim says."""
+    """The error for a base with truncated vectors (truncate_dim in its folder)."""
     return BadInputError(
         f"the encoder in {folder.path} keeps {dimension} dimensions of a vector, which training would undo. "
         "Train the encoder that it was cut from, and cut the result (nearsay train reduce)"

@@ -55,15 +55,15 @@ _NO_STATES = ".*pooler.*"  # a BERT's pooler, which gives no sentence's vector
 
 
 def add_adapters(encoder: SentenceTransformer, options: SentenceTraining, *, name: str) -> "LoraModel | None":
-    """Freeze the encoder's transformer and put adapters beside its linear layers, in place, if any are asked.
+    """Freeze the encoder's transformer and add LoRA adapters to its linear layers, in place, if requested.
 
-    options: their rank, scale and layers; the seed that the first matrices are drawn from
+    options: rank, scale and layers; the seed of the initial matrices
     name:    of the encoder, for messages
-    returns: what `merge_adapters` takes; None when no rank was given
+    returns: what `merge_adapters` needs; None without a rank
 
-    The output of a layer is `x W + (alpha / rank) x A B`, and B begins with zeros: the encoder gives the same
-    vectors until it has learned something. Projections after the pooling are trained as they are.
-    Raises MissingExtraError without peft, BadInputError for an encoder or a target without linear layers.
+    The output of a layer is `x W + (alpha / rank) x A B`, and B is initialised with zeros, so the vectors do
+    not change until something is learned. Projections after the pooling are trained fully. Raises
+    MissingExtraError without peft, BadInputError for an encoder or a target without linear layers.
 
     Hu et al. 2021, https://arxiv.org/abs/2106.09685
     """
@@ -119,7 +119,7 @@ def _no_layers(transformer: nn.Module, targets: Sequence[str], name: str) -> Bad
 
 
 def merge_adapters(adapters: "LoraModel") -> None:
-    """Add the adapters' products to the weights, in place: the encoder is as it was, with other weights."""
+    """Merge the adapters into the weights, in place; the encoder then has its original structure."""
     adapters.merge_and_unload()
     adapters.model.requires_grad_(requires_grad=True)
 
@@ -139,12 +139,13 @@ def train_sentence_encoder(
     """Train a BERT or a sentence encoder on the sets, into the folder `out`, or resume the run there.
 
     Started by torchrun, the processes divide every batch among their GPUs; the losses are those of the whole
-    batch. The first one measures and writes; the result of the others says that they do not lead.
+    batch. The first process measures and writes; the results of the others have `leads` False.
 
-    dev:   measured while it trains; the weights of the best time are kept. None: the last ones
-    tests: measured before and after; rows of the sets that give them away are left out and counted
-    Raises BadInputError for data and settings that cannot be trained with, NearsayError for a base that
-    cannot be loaded, and DiskFullError; what was written until then is a run that the same call resumes.
+    dev:   measured during the training; the weights of the best evaluation are kept. None: the last ones
+    tests: measured before and after; rows of the sets that leak them are left out and counted
+
+    Raises BadInputError for unusable data and settings, NearsayError for a base that cannot be loaded, and
+    DiskFullError; what was written until then can be resumed by the same call.
 
     Reimers & Gurevych 2019, https://arxiv.org/abs/1908.10084
     """
