@@ -35,7 +35,7 @@ vectors = model.encode(["A first sentence.", "A second one."])
 
 
 def open_model(name_or_folder: str | Path) -> tuple[EncoderSource, SentenceTransformer]:
-    """Load an encoder's modules on the CPU in float32, to be changed and saved; raises like `Encoder.load`."""
+    """Load an encoder's modules on the CPU in float32, to be changed; raises like `Encoder.load`."""
     source = find_encoder(name_or_folder)
     checked_weights(source)
     model = load_model(source.folder, "cpu")

@@ -104,15 +104,15 @@ def reduce_encoder(
     precision: Precision = Precision.AUTO,
     progress: Callable[[int], None] | None = None,
 ) -> ReductionReport:
-    """Write an encoder whose vectors are projected to their principal components, at unit length, to a new folder.
+    """Write an encoder whose vectors are projected to their principal components to a new folder.
 
     texts:    similar to those that will be searched, a few thousand; read once, a window in memory at a time
     progress: called with the number of encoded texts
 
-    The projection is a Dense module without a bias: subtracting the texts' mean gives the bundled encoder in
-    128 dimensions 81.1 instead of 80.9 on the STS benchmark, but .611 instead of .632 on SciFact, and the
-    mean of other texts would be wrong. Raises BadInputError for too few texts or a dimension that is not
-    smaller, and like `Encoder.load`.
+    The vectors are normalised to unit length. The projection is a Dense module without a bias: subtracting
+    the texts' mean gives the bundled encoder in 128 dimensions 81.1 instead of 80.9 on the STS benchmark, but
+    .611 instead of .632 on SciFact, and the mean of other texts would be wrong. Raises BadInputError for too
+    few texts or a dimension that is not smaller, and like `Encoder.load`.
 
     After sentence-transformers' examples, dimensionality_reduction.py,
     https://sbert.net/examples/sentence_transformer/training/distillation/README.html
