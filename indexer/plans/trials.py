@@ -1,7 +1,7 @@
 """What candidates are measured with: queries and exact search's answers to them, searchers, and a clock."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from math import ceil
@@ -61,11 +61,11 @@ class TrialQueries:
     def parted(self) -> "tuple[TrialQueries, TrialQueries]":
         """Those that propose a setting, and those that decide."""
         cut = len(self) * PROPOSING // (PROPOSING + DECIDING)
-        first, second = (
-            TrialQueries(self.vectors[some], self.own[some], self.truth[some], self.at)
-            for some in (slice(cut), slice(cut, None))
-        )
-        return first, second
+        return self.some(slice(cut)), self.some(slice(cut, None))
+
+    def some(self, part: slice) -> "TrialQueries":
+        """Some of the queries."""
+        return TrialQueries(self.vectors[part], self.own[part], self.truth[part], self.at)
 
 
 # So many of the nearest of each query (n, d), by exact search.
@@ -219,6 +219,47 @@ class Searcher:
         parts = [queries[begin : begin + _AT_ONCE] for begin in range(0, len(queries), _AT_ONCE)]
         return [one for part in parts for one in self.ready_for(part).search(part)]
 
+    def recalls(self, trial: TrialQueries, factors: Sequence[int]) -> Mapping[int, NDArray[np.float64]]:
+        """Recall of each query for each number of candidates, a multiple of k up to the index's own.
+
+        All come from one search: the candidates of a smaller factor are the first of a larger one's.
+        """
+        assert self.index is not None  # noqa: S101 - for the type checker
+        found: dict[int, list[NDArray[np.float64]]] = {factor: [] for factor in factors}
+        for begin in range(0, len(trial), _AT_ONCE):
+            some = trial.some(slice(begin, begin + _AT_ONCE))
+            ids = self.index.proposed(some.vectors, self.asked, self.alive)
+            vectors = self.vectors.part(np.unique(ids[ids >= 0])) if self.vectors.gives_back else self.vectors
+            for factor in factors:
+                first = np.ascontiguousarray(ids[:, : self.asked * factor])
+                nearest = self.index.scored(vectors, some.vectors, self.asked, first)
+                found[factor].append(some.recalls(nearest))
+        return {factor: np.concatenate(recalls) for factor, recalls in found.items()}
+
+    def covered(self, trial: TrialQueries) -> NDArray[np.float64]:
+        """Upper bounds of the recall with 1, 2, … probes up to the index's, (probes,).
+
+        They are the shares of the true neighbours whose list is among those that are probed.
+        """
+        assert self.index is not None  # noqa: S101 - for the type checker
+        near = self.index.chosen_lists(trial.vectors)
+        assert near is not None  # noqa: S101 - for the type checker
+        true, places = np.unique(np.concatenate([one.ids for one in trial.truth]), return_inverse=True)
+        own = self.index.looking({**self.index.parameters, "probes": 1}).chosen_lists(
+            self.vectors.rows(self.vectors.positions(true))
+        )
+        assert own is not None  # noqa: S101 - for the type checker
+        lists = own.numbers[places, 0]
+        begin, probes = 0, near.numbers.shape[1]
+        shares = np.zeros(probes + 1, dtype=np.float64)
+        for numbers, one in zip(near.numbers, trial.truth, strict=True):
+            shares[0] += int(not one.ids.size)  # nothing to find counts as found
+            rank = np.full(self.index.lists, probes)
+            rank[numbers] = np.arange(probes)
+            np.add.at(shares, rank[lists[begin : begin + one.ids.size]], 1 / max(one.ids.size, 1))
+            begin += one.ids.size
+        return np.cumsum(shares[:-1]) / max(len(trial), 1)
+
 
 def judged(
     found: Callable[[NDArray[np.float32]], Sequence[Candidates]],
@@ -233,9 +274,14 @@ def judged(
     """
     recalls = proposing.recalls(found(proposing.vectors))
     if recalls.mean() < recall:
-        return recalls, f"finds less than {recall:g}"
+        return recalls, below(recall)
     recalls = deciding.recalls(found(deciding.vectors))
     return recalls, "" if recall_at_least(recalls) >= recall else f"cannot be shown to find {recall:g}"
+
+
+def below(recall: float) -> str:
+    """The verdict on a setting that misses a recall."""
+    return f"finds less than {recall:g}"
 
 
 _Row = TypeVar("_Row", Measured, GpuMeasured)

@@ -218,7 +218,7 @@ class _Tuning:
         trim()  # what the one before left
         index = build(row.kind, self._vectors, self._indexed, self._through, row.shape)
         row = replace(row, build_seconds=round(time.perf_counter() - begin, 2))
-        for parameters in engine_of(row.kind).ladder(self._ids.size, row.shape):
+        for parameters in self._hopeful(row, index):
             searcher = Searcher(self._vectors, self._alive, self._asked, index.looking(parameters))
             recalls, failing = judged(searcher.found, self._proposing, self._deciding, target)
             step = with_recall(replace(row, parameters=dict(parameters)), recalls)
@@ -226,6 +226,41 @@ class _Tuning:
                 return _Trial(step, searcher)
             self._report.append(replace(_with_speed(step, self._speed(searcher, 50)), verdict=failing))
         return None
+
+    def _hopeful(self, row: Measured, index: CandidateIndex) -> Iterator[Mapping[str, int]]:
+        """The settings that reach the recall with the proposing queries, cheapest first.
+
+        One search for each number of probes shows the recall for all numbers of candidates. With fewer probes
+        than the true neighbours' lists need, nothing is searched; once they hold nearly all of them, more
+        probes only add other candidates, so an index whose codes are too rough is given up.
+        """
+        ladder = engine_of(row.kind).ladder(self._ids.size, row.shape)
+        if not index.lists:
+            yield from ladder
+            return
+        target = self._contract.recall
+        factors = sorted({one["factor"] for one in ladder})
+        most = {"probes": max(one["probes"] for one in ladder), "factor": factors[-1]}
+        searcher = Searcher(self._vectors, self._alive, self._asked, index.looking(most))
+        covered = searcher.covered(self._proposing)
+        recalls: dict[int, Mapping[int, NDArray[np.float64]]] = {}
+        for parameters in ladder:
+            probes = parameters["probes"]
+            within = float(covered[probes - 1])
+            if within < target:
+                continue
+            if probes not in recalls:
+                looking = {"probes": probes, "factor": factors[-1]}
+                searcher = Searcher(self._vectors, self._alive, self._asked, index.looking(looking))
+                recalls[probes] = searcher.recalls(self._proposing, factors)
+                best = recalls[probes][factors[-1]]
+                if best.mean() < target:
+                    step = with_recall(replace(row, parameters=looking, verdict=below(target)), best)
+                    self._report.append(_with_speed(step, self._speed(searcher, 50)))
+                if best.mean() + 1 - within < target:
+                    return
+            if recalls[probes][parameters["factor"]].mean() >= target:
+                yield parameters
 
     def _named(self, row: Measured) -> str:
         """A candidate as verdicts name it, with its shape where its kind is built in several."""

@@ -19,7 +19,7 @@ from nearsay.data.errors import BadInputError, MissingExtraError
 from nearsay.indexer.plans import tuning
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.engines import ENGINES, build
-from nearsay.indexer.plans.plan import Plan, PlanKind, RecallContract
+from nearsay.indexer.plans.plan import Measured, Plan, PlanKind, RecallContract
 from nearsay.indexer.plans.trials import Searcher, Speed
 from nearsay.indexer.plans.tuning import Tuned, tune, tune_again
 from nearsay.indexer.vectors.progress import Progress
@@ -43,6 +43,15 @@ def alive() -> NDArray[np.bool_]:
     found = np.ones(THROUGH + 1, dtype=np.bool_)
     found[30::30] = False
     return found
+
+
+@pytest.fixture(scope="module")
+def loose() -> VectorStore:
+    """COUNT vectors without clusters."""
+    found = np.random.default_rng(3).standard_normal((COUNT, DIMENSION)).astype(np.float32)
+    found[:, 4:] *= 0.3
+    found /= np.linalg.norm(found, axis=1, keepdims=True)
+    return VectorStore([VectorSegment("loose", np.arange(1, COUNT + 1), found)], DIMENSION)
 
 
 def tuned(
@@ -119,12 +128,39 @@ def test_the_recall_in_the_report_is_what_other_queries_get(
     assert np.mean(shares) == pytest.approx(row.recall, abs=0.03)
 
 
-def test_parameters_are_climbed_to_the_first_that_keeps_the_recall(everything: Tuned) -> None:
-    rows = [row for row in everything.plan.report if row.kind is PlanKind.IVF_SQ8]
-    ladder = ENGINES[PlanKind.IVF_SQ8].ladder(2700, rows[0].shape)
-    assert [row.parameters for row in rows] == [dict(step) for step in ladder[: len(rows)]]
-    assert all((row.recall_at_least or 0) < 0.95 for row in rows[:-1])
-    assert (rows[-1].recall_at_least or 0) >= 0.95
+@pytest.mark.parametrize("kind", [PlanKind.IVF_SQ8, PlanKind.IVF_PQ])
+def test_the_cheapest_parameters_that_keep_the_recall_are_taken(
+    loose: VectorStore, monkeypatch: pytest.MonkeyPatch, kind: PlanKind
+) -> None:
+    alive = np.ones(COUNT + 1, dtype=np.bool_)
+    fast = {PlanKind.IVF_PQ: 20.0, kind: 1.0}
+    found = tuned(loose, alive, fast)
+    assert found.plan.kind is kind
+    searched = [row for row in found.plan.report if row.kind is kind]
+    assert all((row.recall_at_least or 0) < 0.95 for row in searched[:-1])
+
+    def all_of_them(self: Any, row: Measured, index: CandidateIndex) -> Any:
+        del index
+        return ENGINES[row.kind].ladder(self._ids.size, row.shape)
+
+    monkeypatch.setattr(tuning._Tuning, "_hopeful", all_of_them)
+    one_by_one = tuned(loose, alive, fast)
+    assert (found.plan.shape, found.plan.parameters) == (one_by_one.plan.shape, one_by_one.plan.parameters)
+    assert len(searched) < len([row for row in one_by_one.plan.report if row.kind is kind])
+
+
+def test_an_index_whose_codes_are_too_rough_is_given_up_once_its_lists_hold_the_neighbours(
+    loose: VectorStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rough = {"lists": 128, "subvectors": 2}
+    monkeypatch.setattr(ENGINES[PlanKind.IVF_PQ], "shapes", lambda *_: (rough,), raising=False)
+    alive = np.ones(COUNT + 1, dtype=np.bool_)
+    report = tuned(loose, alive, {PlanKind.IVF_PQ: 1.0, PlanKind.IVF_SQ8: 1.0}).plan.report
+    rows = [row for row in report if row.kind is PlanKind.IVF_PQ]
+    most = max(step["probes"] for step in ENGINES[PlanKind.IVF_PQ].ladder(2700, rough))
+    assert rows
+    assert all(row.verdict == "finds less than 0.95" for row in rows)
+    assert max(row.parameters["probes"] for row in rows) < most
 
 
 def test_a_finer_coding_is_built_only_where_no_rougher_one_is_enough(
