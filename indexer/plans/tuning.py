@@ -1,7 +1,7 @@
 """Choosing an index by measurement: the smallest that keeps the contract and is faster than exact search.
 
 Kinds are tried from the roughest coding to the finest. An index is built over all living vectors and its
-search parameters are climbed, by ascending cost, to the first that keeps the recall against exact search.
+search parameters are climbed, in order of cost, to the first that keeps the recall against exact search.
 Measuring on a part of the vectors would be quicker and wrong: among fewer passages the same probes find more.
 Two sets of queries take part. The first proposes a setting when its mean recall reaches the target; the
 second, larger and never looked at while climbing, decides, by the lower end of its 95 % interval: the figure
@@ -18,7 +18,7 @@ and how it is searched follows from the seed; a clock only says whether an index
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -38,6 +38,7 @@ from nearsay.indexer.plans.trials import (
     Searcher,
     Speed,
     Stopwatch,
+    below,
     drawn,
     given,
     held_out,
@@ -247,7 +248,7 @@ class _Tuning:
         for parameters in ladder:
             probes = parameters["probes"]
             within = float(covered[probes - 1])
-            if within < target:
+            if within < target and probes < most["probes"]:
                 continue
             if probes not in recalls:
                 looking = {"probes": probes, "factor": factors[-1]}

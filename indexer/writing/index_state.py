@@ -36,7 +36,7 @@ class IndexState:
 
     @property
     def one_of_all(self) -> bool:
-        """One index covers everything."""
+        """Whether one index covers everything."""
         return self.indexed and len(self.indexes) == 1 and self.through >= self.newest
 
     @property
@@ -64,7 +64,7 @@ class IndexState:
         return sum(row.count for row in self.indexes)
 
     def mostly_gone(self, living: NDArray[np.int64]) -> bool:
-        """Whether most of what the indexes hold was removed: it stays in them until they are built anew."""
+        """Whether most passages in the indexes were removed; they stay in them until these are rebuilt."""
         return self.held > RETUNE_AT * int(np.count_nonzero(living <= self.through))
 
     @property

@@ -108,7 +108,7 @@ def learned_by(examples: SentenceExamples, loss: str) -> str:
 
 
 def guide_sha256(guide: str | None) -> str | None:
-    """Give the hash of a guide's weights; raises as `refuse_unsafe` and `encoder_size`, before a run."""
+    """The hash of a guide's weights; raises like `refuse_unsafe`, before a run begins."""
     if guide is None:
         return None
     encoder_size(guide)  # refuses damaged weights
