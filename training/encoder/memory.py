@@ -29,13 +29,13 @@ _SURE: Final = 0.9
 
 @dataclass(slots=True)
 class TokenBudget:
-    """How many padded tokens go through a model at once while it learns; larger batches go in parts.
+    """Maximum padded tokens in a model at once during training; larger batches are computed in parts.
 
-    Dropout differs with the parts, so a run keeps the budget that it began with.
+    Dropout depends on the parts, so a run keeps its initial budget.
     """
 
     tokens: int
-    fitted: bool = False  # to the memory of the device, and not chosen
+    fitted: bool = False  # derived from the device's memory, not chosen
 
     @classmethod
     def of(
@@ -47,7 +47,7 @@ class TokenBudget:
         *,
         beside: float = 0.0,
     ) -> Self:
-        """Take what was chosen; None: what fits, as `training_tokens` says."""
+        """The chosen budget; None: the one that fits, see `training_tokens`."""
         return cls(chosen or training_tokens(model, device, precision, beside), fitted=chosen is None)
 
 
@@ -102,7 +102,7 @@ def inference_tokens(device: str, model: "nn.Module | None" = None, *, kept: int
 
 @contextmanager
 def naming_out_of_memory(what: str, device: str, remedy: str) -> Iterator[None]:
-    """Turn torch's error for what does not fit the device into one that says what and how to mend it."""
+    """Convert torch's out-of-memory error to one with a remedy."""
     import torch
 
     try:

@@ -14,10 +14,10 @@ _Item = TypeVar("_Item")
 
 
 class Workers:
-    """As many threads as torch would divide one product among; one caller at a time.
+    """A pool of as many threads as torch would use for one product; one caller at a time.
 
-    Small products gain little from being divided: every one of them waits for its slowest part, and all
-    processors wait while one is taken by another program. Whole batches side by side wait only at the end.
+    Small products gain little from being split: each waits for its slowest part, and all cores wait while one
+    is busy with another program. Processing whole batches in parallel waits only at the end.
     """
 
     def __init__(self) -> None:
@@ -27,13 +27,13 @@ class Workers:
 
     @property
     def count(self) -> int:
-        """The threads that torch may use now: a program can limit it at any time."""
+        """The number of threads that torch may use now; a program can change it at any time."""
         return _allowed()
 
     def run(self, work: Callable[[_Item], None], items: Iterable[_Item]) -> None:
-        """Do the work on every item; raises what the first failing one raised.
+        """Process every item; raises the exception of the first one that fails.
 
-        On the calling thread, one item after another, where torch has one thread or no more can be started.
+        Runs on the calling thread, one item after another, if torch has one thread or no more can be started.
         """
         count = self.count
         if count != self._made_for:
@@ -48,7 +48,7 @@ class Workers:
             done.result()
 
     def close(self) -> None:
-        """End the threads; a later `run` starts others."""
+        """End the threads; a later `run` starts new ones."""
         if self._pool is not None:
             self._pool.shutdown()
         self._pool, self._made_for = None, 0

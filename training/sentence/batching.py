@@ -22,12 +22,12 @@ _GPU_MULTIPLE = 8
 def token_batches(
     lengths: Sequence[int] | NDArray[np.int64], *, token_budget: int, max_texts: int
 ) -> list[NDArray[np.int64]]:
-    """Group texts of like length so that little padding is computed.
+    """Batch texts of similar length, to minimise padding.
 
     lengths:      (texts,) tokens of each text
-    token_budget: most padded tokens in a batch (its longest text times its number of texts); a text that is
-                  longer than that is a batch of its own
-    max_texts:    most texts in a batch
+    token_budget: maximum padded tokens of a batch (its longest text times its number of texts); a longer text
+                  is a batch of its own
+    max_texts:    maximum texts of a batch
     returns:      arrays of indices into `lengths`, longest texts first, every index exactly once
     """
     if token_budget < 1 or max_texts < 1:
@@ -47,11 +47,11 @@ def token_batches(
 def padded_widths(
     lengths: Sequence[int] | NDArray[np.int64], device: str, *, longest: int
 ) -> NDArray[np.int64]:
-    """Say to how many tokens texts are padded when each is the longest of its batch.
+    """The number of tokens to which texts are padded if each is the longest of its batch.
 
     lengths: (texts,) tokens of each text
     device:  its kind: "cpu", "cuda", "mps"
-    longest: tokens that the model has positions for; a longer text stays as it is
+    longest: tokens that the model has positions for; longer texts are unchanged
     returns: (texts,) at least the lengths
     """
     sizes = np.asarray(lengths, dtype=np.int64)
@@ -62,19 +62,19 @@ def padded_widths(
 def inference_batches(
     lengths: Sequence[int], device: str, model: "nn.Module | None" = None
 ) -> list[NDArray[np.int64]]:
-    """Group texts as `token_batches` does, in the size that suits a device when nothing is learned.
+    """Batch texts as `token_batches` does, with the batch size that suits a device for inference.
 
     device: "cpu", "cuda", "cuda:1", "mps"
-    model:  what they go through; None: one as wide as a large BERT
+    model:  the model; None: one as wide as a large BERT
     """
     budget = _BATCH_TOKENS.get(device.partition(":")[0]) or inference_tokens(device, model)
     return token_batches(lengths, token_budget=budget, max_texts=_BATCH_TEXTS)
 
 
 def distinct(texts: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
-    """Return the different texts in order of appearance, and where each given text is among them.
+    """The distinct texts in order of appearance, and the index of each given text among them.
 
-    returns: (different texts, (texts,) positions): `different[positions[i]] == texts[i]`
+    returns: (distinct texts, (texts,) positions): `distinct[positions[i]] == texts[i]`
     """
     place: dict[str, int] = {}
     positions = np.fromiter(

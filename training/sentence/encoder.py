@@ -39,9 +39,9 @@ _GPU_WINDOWS_BEGUN = 1  # windows whose vectors are still on their way while the
 
 
 class Encoder(OpenedEncoder):
-    """A pooled sentence encoder; may be used from several threads at once, whose batches take turns.
+    """A pooled sentence encoder. Thread-safe: batches of several threads alternate.
 
-    Make one with `Encoder.load`.
+    Create one with `Encoder.load`.
     """
 
     def __init__(
@@ -84,11 +84,12 @@ class Encoder(OpenedEncoder):
         device: str | None = None,
         precision: Precision = Precision.AUTO,
     ) -> "Encoder":
-        """Load the bundled encoder, one from a folder, or one from a hub.
+        """Load the bundled encoder, or one from a folder or a hub.
 
-        device: "cpu", "cuda", "cuda:1", "mps"; None takes a working GPU, else the CPU
-        Raises NearsayError when there is no such encoder, EncoderRefusedError when it carries code, and
-        BadInputError when the device is not there.
+        device: "cpu", "cuda", "cuda:1", "mps"; None = a working GPU, else the CPU
+
+        Raises NearsayError if the encoder does not exist, EncoderRefusedError if it contains code, and
+        BadInputError if the device does not exist.
         """
         return cls.load_found(find_encoder(name_or_folder), device=device, precision=precision)
 
@@ -101,7 +102,7 @@ class Encoder(OpenedEncoder):
         device: str | None = None,
         precision: Precision = Precision.AUTO,
     ) -> "Encoder":
-        """As `load`, from a folder that was found already; `plain`: its files, if they were read already."""
+        """Like `load`, from a folder already found; `plain`: its files, if already read."""
         chosen, resolved = choose_hardware(device, precision)
         weights = checked_weights(source)
         if plain is None and (note := prompt_note(source)) is not None:
@@ -115,24 +116,24 @@ class Encoder(OpenedEncoder):
         return cls(plain, source, device=chosen, precision=resolved, weights=weights)
 
     def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
-        """Return the texts' vectors, (texts, dimension), C-contiguous; a log warning says how many were cut.
+        """Encode texts, (texts, dimension), C-contiguous; truncated texts are logged as a warning.
 
-        Raises NearsayError when the encoder gives a vector that is NaN, infinite or all zero.
+        Raises NearsayError if a vector is NaN, infinite or all zero.
         """
         vectors, truncated = encoded_texts(self, texts, kind=kind, window=_WINDOW_TEXTS)
         self._warn_of_cuts(truncated, len(texts))
         return vectors
 
     def encode_window(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> EncodedWindow:
-        """The vectors of one window, and how many of its texts were cut, on the calling thread alone."""
+        """Encode one window on the calling thread. Returns the vectors and the number of truncated texts."""
         return self._begun(self._tokenized(texts, kind), kind)()
 
     def stream(
         self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
     ) -> Iterator[EncodedWindow]:
-        """Return one `EncodedWindow` for each window, in order, tokenizing the next one while the model runs.
+        """Yield one `EncodedWindow` per window, in order, tokenizing the next one while the model runs.
 
-        `windows` is read one window ahead, and for a GPU a few, see `streamed`.
+        `windows` is read one window ahead, for a GPU a few, see `streamed`.
         """
         yield from streamed(
             windows,
@@ -187,13 +188,13 @@ def streamed(
 ) -> Iterator[EncodedWindow]:
     """Encode windows of texts in order, tokenizing the next ones on a thread while the model runs.
 
-    begun:       gives the model a window; what it gives back waits for the vectors
-    ahead:       windows tokenized or being tokenized beside those that the model has
-    begun_ahead: windows whose vectors are still on their way while the next is given to the model
+    begun:       starts encoding a window; its result waits for the vectors
+    ahead:       windows to tokenize ahead of those that the model has
+    begun_ahead: windows that may be in the model while the next one is started
 
-    `windows` is read on the calling thread. What reading or tokenizing raises comes out after the windows
-    that the model already has, before those in hand. A single window starts no thread; closing the generator
-    ends the one that it has.
+    `windows` is read on the calling thread. An exception from reading or tokenizing is raised after the
+    windows that the model already has, before later ones. A single window starts no thread; closing the
+    generator ends its thread.
     """
     source = iter(windows)
     read = list(islice(source, 1 + ahead))

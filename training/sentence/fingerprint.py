@@ -35,16 +35,16 @@ _ENCODER_SETTINGS = ("prompts", "truncate_dim", "model_type")
 
 
 def encoder_fingerprint(folder: EncoderFolder, weights: Mapping[str, str] | None = None) -> str:
-    """Return the hex sha256 of what decides the folder's vectors.
+    """The hex sha256 of what determines an encoder's vectors.
 
     That is: weights, tokenizer, modules with their configurations, length limit and prompts.
 
-    weights: what `weight_hashes` gave, when the caller has it: hashing the files is the slow part
+    weights: the result of `weight_hashes`, if the caller has it, because hashing the files is slow
 
-    Copying the folder or editing its README changes nothing. Files are read and not the loaded encoder, so
-    that a new version of a library leaves it alone. Saving the same encoder again may write its files
-    differently, and then the fingerprint is another one: that costs a needless re-embedding and gives no
-    wrong answer.
+    Copying the folder or editing its README changes nothing. It is computed from the files, not from the
+    loaded encoder, so that a new version of a library does not change it. Saving the same encoder again may
+    write its files differently and change it, which costs a needless re-embedding but never gives wrong
+    results.
     """
     settings = folder.settings()
     content = {

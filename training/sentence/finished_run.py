@@ -21,9 +21,9 @@ def finish_run(
     *,
     kind: str,
 ) -> None:
-    """Make `OUT` the model with its card and lineage, and write result.json and a plot into `OUT/run`.
+    """Turn `OUT` into the model with its card and lineage, and write result.json and a plot to `OUT/run`.
 
-    save: writes the model's files into a folder
+    save: writes the model's files to a folder
     kind: what was trained, for the plot's title
     """
     plot_run(read_metrics(run.metrics), run.plot, title=f"{kind.capitalize()} {card.title}")

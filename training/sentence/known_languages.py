@@ -46,16 +46,15 @@ _KNOWN: "WeakKeyDictionary[_Cuts, dict[str, bool]]" = WeakKeyDictionary()  # by 
 
 
 def unknown_language(text: str, encoder: object) -> str | None:
-    """What language or script a text is in, if the encoder hardly knows it; None if it does, or in doubt.
+    """The language or script of a text if the encoder hardly knows it; None if it does, or in doubt.
 
-    encoder: an `Encoder`; of one that does not show its tokens nothing is said
+    encoder: an `Encoder`; None is returned for one that does not expose its tokens
 
-    A script is unknown where the vocabulary has no signs of it, or only single letters; Chinese and Japanese
-    also where it lacks a fifth of the frequent characters of either, whichever of them the text has. Seven
-    languages of Latin script are told apart by their function words: of those of the language that it was
-    made from, 85 % are tokens of the bundled encoder's vocabulary, of the others at most 41 %. Of further
-    languages in Latin script, and of a few words without a function word, nothing is said. None of 12,542
-    questions of six English sets is taken for another language.
+    A script is unknown if the vocabulary has no characters of it, or only single letters; Chinese and
+    Japanese also if it lacks a fifth of the frequent characters of either. Seven languages of Latin script
+    are recognised by their function words: 85 % of those of the encoder's own language are tokens of the
+    bundled vocabulary, of the others at most 41 %. Other languages of Latin script, and short texts without a
+    function word, are in doubt. None of 12,542 questions of six English sets is taken for another language.
     """
     if not isinstance(encoder, _Cuts):
         return None

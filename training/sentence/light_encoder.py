@@ -42,11 +42,12 @@ _CHARACTERS = 16  # rarely has a token as many: a longer text is known to be lon
 def open_encoder(
     name_or_folder: str | Path = BUNDLED_NAME, *, device: str | None = None, precision: str = "auto"
 ) -> TextEncoder:
-    """Open an encoder for searching: without torch where its kind and the caller's wishes allow.
+    """Open an encoder for searching, without torch if its architecture and the options allow.
 
-    device:    as for `Encoder.load`; anything but the CPU, when it is named, wants torch from the start
-    precision: as for `Encoder.load`; a named half precision wants torch from the start
-    Raises what `Encoder.load` raises.
+    device:    as for `Encoder.load`; an explicit device other than the CPU needs torch
+    precision: as for `Encoder.load`; an explicit half precision needs torch
+
+    Raises like `Encoder.load`.
     """
     formats = ("auto", "float32", "bfloat16", "float16")
     if precision not in formats:
@@ -63,7 +64,7 @@ def open_encoder(
 
 
 def reason_for_torch(folder: EncoderFolder, *, device: str | None, precision: str) -> str | None:
-    """Say why `open_encoder` takes torch for an encoder from the start; None where it does not."""
+    """Why `open_encoder` needs torch for an encoder; None if it does not."""
     wish = _wish_for_torch(device, precision)
     if wish is None:
         try:
@@ -80,13 +81,13 @@ def _wish_for_torch(device: str | None, precision: str) -> str | None:
 
 
 class LightEncoder(OpenedEncoder):
-    """Encodes few texts in float32 by ONNX Runtime, and loads `Encoder` for whatever is more.
+    """Encodes a few texts in float32 with ONNX Runtime, and loads `Encoder` for larger numbers.
 
-    Up to 4,096 tokens of questions run here, whatever is loaded already: a question has one vector. More of
-    them run by torch in its precision. Passages run here until they come to 16,384 tokens, fewer for an
-    encoder larger than the bundled one and none where there may be a GPU. What an explanation wants, shares
-    of words and passages given to `encode_window`, runs here until torch is there. A static encoder, which
-    only looks tokens up and averages them, needs torch for nothing. Threads may share it.
+    Queries of up to 4,096 tokens in total are always encoded here, so that a query has one vector; more of
+    them are encoded by torch in its precision. Passages are encoded here up to 16,384 tokens per process,
+    fewer for an encoder larger than the bundled one, and none if there may be a GPU. Explanations (token
+    contributions and `encode_window`) are computed here until torch is loaded. A static encoder, which only
+    averages embeddings, never needs torch. Thread-safe.
     """
 
     def __init__(self, source: EncoderSource, *, device: str | None = None, precision: str = "auto") -> None:
@@ -116,7 +117,7 @@ class LightEncoder(OpenedEncoder):
         self._most_of_passages = 0 if _has_gpu(device) else most
 
     def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
-        """Give the texts' vectors, (texts, dimension), as `Encoder.encode` does."""
+        """Encode texts, (texts, dimension), like `Encoder.encode`."""
         window = self._few(texts, kind) if kind == TextKind.QUERY else self._few_passages(texts)
         if window is None:
             return self.full().encode(texts, kind=kind)
@@ -125,14 +126,14 @@ class LightEncoder(OpenedEncoder):
         return encoded.vectors
 
     def encode_window(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> EncodedWindow:
-        """Give the vectors of one window, and how many of its texts were cut: to compare, not to store."""
+        """Encode one window for comparisons. Returns the vectors and the number of truncated texts."""
         window = self._few(texts, kind) if kind == TextKind.QUERY or self._loaded is None else None
         return self.full().encode_window(texts, kind=kind) if window is None else self._encoded(window, kind)
 
     def stream(
         self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
     ) -> Iterator[EncodedWindow]:
-        """Give one `EncodedWindow` for each window, in order."""
+        """Yield one `EncodedWindow` for each window, in order."""
         if kind == TextKind.QUERY:
             yield from (self.encode_window(window, kind=kind) for window in windows)
             return
@@ -147,7 +148,7 @@ class LightEncoder(OpenedEncoder):
     def contributions(
         self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE
     ) -> list[TextContributions] | None:
-        """Each text's vector token by token; None when this encoder's vectors are no sum over tokens."""
+        """Compute the contributions of each text's tokens; None if vectors are not a sum over tokens."""
         if not self._contributing.explains:
             return None
         few = self._looks_up or (
@@ -160,7 +161,7 @@ class LightEncoder(OpenedEncoder):
         return self.full().contributions(texts, kind=kind)
 
     def full(self) -> "Encoder":
-        """The same encoder run by torch, loaded once; raises NearsayError when its folder changed since."""
+        """The same encoder in torch, loaded once; raises NearsayError if its folder has changed."""
         with self._loading:
             if self._loaded is None:
                 self._loaded = self._load_full()

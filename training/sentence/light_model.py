@@ -40,7 +40,7 @@ _LEAST_LENGTH = 1e-12  # what sentence-transformers' Normalize divides a vector 
 
 
 class LightModel:
-    """Token numbers in, vectors out, in float32; threads may share it."""
+    """Computes vectors from token numbers, in float32. Thread-safe."""
 
     def __init__(self, plain: PlainEncoder) -> None:
         """Read the layers' weights into memory; UnsupportedEncoderError where its parts do not fit."""
@@ -56,10 +56,10 @@ class LightModel:
             raise UnsupportedEncoderError(reason) from error
 
     def vectors(self, token_ids: Sequence[Sequence[int]], *, prompt_length: int = 0) -> Array:
-        """Return the texts' vectors, (texts, dimension).
+        """Compute the texts' vectors, (texts, dimension).
 
-        token_ids:     of each text, special tokens included; a transformer's have at least one each
-        prompt_length: first tokens of every text that are its prompt, for a pooling that leaves them out
+        token_ids:     of each text, with special tokens; for a transformer at least one each
+        prompt_length: number of leading tokens that are the prompt, for a pooling that excludes them
         """
         prompt = 0 if self._include_prompt else prompt_length
         pooled = np.stack([_pooled(self._body(ids), self._modes, prompt) for ids in token_ids])
@@ -68,7 +68,7 @@ class LightModel:
         return np.ascontiguousarray(pooled[:, : self._truncate], dtype=np.float32)
 
     def token_states(self, token_ids: Sequence[Sequence[int]]) -> list[Array]:
-        """Return each text's tokens as the pooling gets them, (tokens, width)."""
+        """Each text's last hidden states, (tokens, width)."""
         return [self._body(ids) for ids in token_ids]
 
 

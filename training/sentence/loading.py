@@ -22,10 +22,10 @@ _DEFAULT_LIMIT = 512
 
 
 def load_model(folder: EncoderFolder, device: str) -> SentenceTransformer:
-    """Load the model in float32 for inference; nothing is fetched and no code of the folder's runs.
+    """Load the model in float32 for inference, without downloading anything or running the folder's code.
 
-    The folder must have passed `refuse_unsafe`. Raises NearsayError when it cannot be loaded, lacks weights,
-    or is of a kind that does not turn one text into one vector.
+    The folder must have passed `refuse_unsafe`. Raises NearsayError if it cannot be loaded, lacks weights, or
+    does not convert one text to one vector.
     """
     kind = folder.settings().get("model_type", "SentenceTransformer")
     if kind != "SentenceTransformer":
@@ -54,9 +54,9 @@ Model = TypeVar("Model", SentenceTransformer, CrossEncoder)
 
 
 def loaded_by(kind: type[Model], folder: EncoderFolder, device: str, *, what: str) -> Model:
-    """Load a folder by one of sentence-transformers' classes in float32, from its files and without its code.
+    """Load a folder with one of sentence-transformers' classes in float32, without its code.
 
-    what: "encoder" or "cross-encoder", for the NearsayError that is raised when it cannot be loaded
+    what: "encoder" or "cross-encoder", for the NearsayError if it cannot be loaded
     """
     try:
         with quiet_libraries():
@@ -77,12 +77,12 @@ def loaded_by(kind: type[Model], folder: EncoderFolder, device: str, *, what: st
 
 
 def is_static(model: SentenceTransformer) -> bool:
-    """Whether its tokens are looked up in a table and no transformer runs; it wants no special tokens."""
+    """Whether it only looks up token embeddings, without a transformer or special tokens."""
     return isinstance(model[0], StaticEmbedding)
 
 
 def transformer_of(model: SentenceTransformer, folder: EncoderFolder) -> Transformer:
-    """The model's first module; raises NearsayError unless it is a transformer that takes plain text."""
+    """The model's first module; NearsayError unless it is a transformer for plain text."""
     first = model[0]
     if not isinstance(first, Transformer):
         raise NearsayError(
@@ -98,7 +98,7 @@ def transformer_of(model: SentenceTransformer, folder: EncoderFolder) -> Transfo
 
 
 def require_seeing_cls(transformer: Transformer, folder: EncoderFolder) -> None:
-    """Raise BadInputError for a causal BERT, whose [CLS] sees itself alone and is the same for all texts."""
+    """Raise BadInputError for a causal BERT with [CLS] pooling, whose vectors are the same for all texts."""
     if getattr(transformer.auto_model.config, "is_decoder", False):
         raise BadInputError(
             f"the BERT in {folder.path} attends from left to right, so its [CLS] says nothing of a text. "
@@ -107,9 +107,9 @@ def require_seeing_cls(transformer: Transformer, folder: EncoderFolder) -> None:
 
 
 def require_fitting_pooling(model: SentenceTransformer, folder: EncoderFolder) -> None:
-    """Raise BadInputError for a pooling that states another width than its transformer gives.
+    """Raise BadInputError if the pooling's configured width differs from the transformer's.
 
-    It pools all the same, but what is put behind it would have the width that it states.
+    It would still pool, but later modules would have the configured width.
     """
     first, second = model[0], model[1] if len(model) > 1 else None
     if not isinstance(first, Transformer) or not isinstance(second, Pooling):
@@ -130,7 +130,7 @@ def _pooled(model: SentenceTransformer) -> str:
 
 
 def take_plain_text(transformer: Transformer, folder: EncoderFolder) -> None:
-    """Leave the chat template out, through which sentence-transformers would put every text."""
+    """Disable the chat template that sentence-transformers would apply to every text."""
     modalities = folder.length_settings().get("modality_config")
     if isinstance(modalities, dict) and "message" in modalities:
         logger.warning(
@@ -141,7 +141,7 @@ def take_plain_text(transformer: Transformer, folder: EncoderFolder) -> None:
 
 
 def length_limit(model: SentenceTransformer, folder: EncoderFolder) -> int:
-    """Return the most tokens of a text, special tokens included: what its folder says, if positions allow."""
+    """The maximum tokens of a text, with special ones: the folder's setting, if the positions allow it."""
     if is_static(model):
         return table_limit(folder, model.tokenizer)
     limit = model.max_seq_length
@@ -159,7 +159,7 @@ def length_limit(model: SentenceTransformer, folder: EncoderFolder) -> int:
 
 
 def gives_unit_vectors(model: SentenceTransformer) -> bool:
-    """Whether its vectors have length 1: the last module sees to it, and nothing is cut off afterwards."""
+    """Whether vectors have unit length: the last module normalises, and nothing is truncated after it."""
     given = model.get_embedding_dimension()
     with model.truncate_embeddings(None):
         whole = model.get_embedding_dimension()

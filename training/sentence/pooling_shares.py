@@ -31,19 +31,19 @@ Array: TypeAlias = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """A text's vector, or a stage on the way to it, in parts."""
+    """A text's vector, or an intermediate stage of it, split into contributions."""
 
     tokens: Array  # (tokens, width)
-    constant: Array  # (width,), what no token adds
+    constant: Array  # (width,), what no token contributes
 
     @property
     def total(self) -> Array:
-        """The parts' sum (width,)."""
+        """The sum of the contributions (width,)."""
         total: Array = self.tokens.sum(axis=0) + self.constant
         return total
 
     def scaled(self, by: "Array | float") -> "Shares":
-        """Every part times the same number, or the same (width,) numbers."""
+        """All contributions multiplied by a number, or by (width,) numbers."""
         return Shares(self.tokens * by, self.constant * by)
 
 
@@ -53,19 +53,19 @@ _Pool: TypeAlias = Callable[[Array, Array, Array], Array]
 
 @dataclass(frozen=True, slots=True)
 class PoolingShares:
-    """The last steps of a model: from its tokens' vectors to a text's, in parts."""
+    """The last steps of a model, from its tokens' states to a text's vector, as contributions."""
 
-    exact: bool  # whether all steps are linear but for factors common to all tokens
+    exact: bool  # whether all steps are linear up to factors common to all tokens
     include_prompt: bool  # whether the prompt's tokens are pooled too
     _pools: tuple[_Pool, ...]
     _steps: tuple[_Step, ...]
     _dimension: int | None  # of the vector that is kept
 
     def shares(self, token_vectors: Array, *, prompt_length: int = 0) -> Shares:
-        """Return what each token of one text adds to its vector.
+        """The contribution of each token of one text to its vector.
 
-        token_vectors: (tokens, width), the last layer's, padding left out; at least one token
-        prompt_length: first tokens that are the prompt
+        token_vectors: (tokens, width), last hidden states without padding; at least one token
+        prompt_length: number of leading tokens that are the prompt
         """
         places = np.arange(1, len(token_vectors) + 1, dtype=np.float64)
         pooled = np.ones(len(token_vectors))

@@ -39,39 +39,39 @@ _FAMILIES = (
 
 
 def prompts_of(folder: EncoderFolder) -> dict[TextKind, str]:
-    """Return the prompt for each kind of text, "" where the encoder's settings define none.
+    """The prompt for each kind of text, "" if the encoder's settings have none.
 
-    For either kind it is the first of these that is there and not empty:
+    For each kind, it is the first of these that exists and is not empty:
 
     1. the prompt of a usual name: query, search_query, retrieval.query, web_search_query, s2p_query, or
        document, passage, corpus, search_document, retrieval.passage
     2. the prompt of a name with such a word in it ("Query", "question", "doc-prompt"), if all of these have
        the same text
-    3. the default prompt (`default_prompt_name`), unless it is the one that the other kind has
+    3. the default prompt (`default_prompt_name`), unless it is the one of the other kind
 
-    Prompts for other tasks (classification, clustering) are not used. Raises NearsayError for settings that
-    hold no such thing.
+    Prompts for other tasks (classification, clustering) are ignored. Raises NearsayError for invalid
+    settings.
     """
     return _texts(*_settings(folder))
 
 
 def prompts_of_model(model: "SentenceTransformer") -> dict[TextKind, str]:
-    """Return the prompts of a loaded model, by the rules of `prompts_of`."""
+    """The prompts of a loaded model, by the rules of `prompts_of`."""
     stored = {name: text or "" for name, text in model.prompts.items()}
     return _texts(stored, model.default_prompt_name)
 
 
 def other_prompt_names(folder: EncoderFolder) -> dict[str, JsonValue]:
-    """Return the names of the prompts in use that sentence-transformers does not look for."""
+    """The names of the prompts in use that sentence-transformers does not look for."""
     chosen = _chosen(*_settings(folder))
     usual = {kind: _NAMES[kind][:1] if kind is TextKind.QUERY else _NAMES[kind][:3] for kind in TextKind}
     return {str(kind): name for kind, name in chosen.items() if name is not None and name not in usual[kind]}
 
 
 def other_prompts(stored: Mapping[str, str | None], used: Mapping[TextKind, str]) -> dict[str, str]:
-    """Return a model's prompts but those for queries and passages.
+    """A model's prompts, except those for queries and passages.
 
-    used: what a query and a passage get; where one gets none, no prompt stays that might be taken for it
+    used: what a query and a passage get; if one gets none, prompts that might be taken for it are removed
     """
     return {
         name: text or ""
@@ -83,9 +83,9 @@ def other_prompts(stored: Mapping[str, str | None], used: Mapping[TextKind, str]
 
 
 def prompt_note(source: EncoderSource) -> str | None:
-    """Say what a user should know of an encoder's prompts; None where nothing is amiss.
+    """A note on an encoder's prompts, or None if they are unambiguous.
 
-    That is: its folder holds several that may be meant, or none although its family was trained with some.
+    The folder has several candidates, or none although its family was trained with prompts.
     """
     stored, default = _settings(source.folder)
     chosen = _chosen(stored, default)

@@ -13,7 +13,7 @@ STRENGTHS: Final = (1.0, 3.0, 10.0)  # of the penalty; the higher, the nearer qu
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueryAdapter:
-    """Moves a query to where its answers were: q + q · step, of unit length."""
+    """A linear adapter of query vectors: q + q · step, normalised."""
 
     step: NDArray[np.float32]  # (d, d)
 
@@ -22,7 +22,7 @@ class QueryAdapter:
         return _unit(queries + queries @ self.step)
 
     def moved(self, query: NDArray[np.float64]) -> NDArray[np.float64]:
-        """One query (d,) of unit length, adapted in double precision: (d,) of unit length."""
+        """Adapt one query (d,) of unit length, in double precision; returns (d,) of unit length."""
         moved = query + query @ self.step
         return moved / float(np.linalg.norm(moved))
 
@@ -35,12 +35,12 @@ class QueryAdapter:
         return (passage + self.step @ passage) / float(np.linalg.norm(query + query @ self.step))
 
     def to_bytes(self) -> bytes:
-        """As `from_bytes` reads it: float32 numbers, little-endian, row after row."""
+        """Serialise for `from_bytes`: float32 numbers, little-endian, row by row."""
         return self.step.astype("<f4").tobytes()
 
     @classmethod
     def from_bytes(cls, kept: bytes) -> "QueryAdapter":
-        """Read what `to_bytes` gave; BadInputError for what is no square."""
+        """Deserialise what `to_bytes` returned; BadInputError if it is not square."""
         numbers = np.frombuffer(kept[: len(kept) // 4 * 4], dtype="<f4")
         size = int(np.sqrt(numbers.size))
         if not size or 4 * size * size != len(kept) or not np.isfinite(numbers).all():
@@ -53,14 +53,14 @@ class QueryAdapter:
 def fit_query_adapter(
     queries: NDArray[np.float32], targets: NDArray[np.float32], strength: float
 ) -> QueryAdapter:
-    """Fit the step from queries to what answers them, by ridge regression.
+    """Fit the step from queries to their relevant passages, by ridge regression.
 
-    queries: (n, d) of unit length; targets: (n, d), of each query the mean of its relevant passages' vectors
-    strength: of the penalty on the step's squares, above 0
+    queries: (n, d) of unit length; targets: (n, d), the mean of each query's relevant passages' vectors
+    strength: of the L2 penalty on the step, above 0
 
-    step = argmin Σ |t - q - q · step|² + strength · |step|², in closed form, Hoerl & Kennard 1970,
-    https://doi.org/10.1080/00401706.1970.10488634. That only the queries' side is trained, over stored
-    vectors: https://arxiv.org/abs/2601.04646
+    The step is argmin Σ |t - q - q · step|² + strength · |step|², in closed form, Hoerl & Kennard 1970,
+    https://doi.org/10.1080/00401706.1970.10488634. Training only the query side over stored vectors:
+    https://arxiv.org/abs/2601.04646
     """
     _check(queries, targets, strength)
     wide = queries.astype(np.float64)
@@ -70,10 +70,10 @@ def fit_query_adapter(
 def adapted_leaving_one_out(
     queries: NDArray[np.float32], targets: NDArray[np.float32], strength: float
 ) -> NDArray[np.float32]:
-    """Each query as an adapter moves it that was fitted to all the others, (n, d) of unit length.
+    """Each query adapted by an adapter fitted to all others, (n, d) of unit length.
 
-    What the adapter makes of queries that it has not seen, without fitting n of them: the residual of the
-    whole fit is divided by how much the query pulled it to itself.
+    Computed in closed form, without n fits: the residual of the full fit is divided by one minus the query's
+    leverage.
     """
     _check(queries, targets, strength)
     wide = queries.astype(np.float64)

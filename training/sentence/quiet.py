@@ -13,9 +13,9 @@ _undo = ExitStack()  # puts the settings back that the first of them found
 
 @contextmanager
 def quiet_libraries() -> Iterator[None]:
-    """Let transformers and the hub report errors alone, and put their settings back afterwards.
+    """Let transformers and the hub log only errors, and restore their settings afterwards.
 
-    The settings are the process's, and encoders are loaded by several threads: their blocks count as one.
+    The settings are process-wide, and several threads may load encoders: overlapping blocks count as one.
     """
     global _inside  # noqa: PLW0603 - as the settings are
     with _lock:

@@ -42,16 +42,16 @@ _OTHERS = "Take an encoder that transformers runs by itself"
 
 
 class EncoderRefusedError(NearsayError):
-    """The encoder's folder carries, or points to, code."""
+    """The encoder's folder contains, or refers to, code."""
 
 
 def refuse_unsafe(folder: EncoderFolder) -> None:
-    """Raise EncoderRefusedError unless the folder holds data alone.
+    """Raise EncoderRefusedError unless the folder contains only data.
 
-    Refused: weights that are only there as pickles (unpickling runs code), Python files, configurations that
-    point to code, modules from outside sentence-transformers or the folder, and adapters, which fetch another
-    encoder when they are loaded. Of folders whose config.json names code those are taken whose kind
-    transformers has itself; their code is not run.
+    Refused are: weights only as pickles (unpickling runs code), Python files, configurations that refer to
+    code, modules from outside sentence-transformers or the folder, and adapters, which download another
+    encoder when loaded. If config.json names code of an architecture that transformers has itself, the folder
+    is accepted and the code is not run.
     """
     reason = next(_reasons(folder), None)
     if reason is not None:
@@ -59,9 +59,9 @@ def refuse_unsafe(folder: EncoderFolder) -> None:
 
 
 def checked_weights(source: EncoderSource) -> dict[str, str]:
-    """Return the hex sha256 of each weight file, by its path, of an encoder that may be loaded.
+    """The hex sha256 of each weight file, by its path, of an encoder that may be loaded.
 
-    Raises as `refuse_unsafe` does, and NearsayError when the bundled encoder's weights were changed.
+    Raises like `refuse_unsafe`, and NearsayError if the bundled encoder's weights were changed.
     """
     refuse_unsafe(source.folder)
     weights = weight_hashes(source.folder)
@@ -71,7 +71,7 @@ def checked_weights(source: EncoderSource) -> dict[str, str]:
 
 
 def names_code(folder: EncoderFolder) -> bool:
-    """Whether the transformer's config.json names code, which is not run: `refuse_unsafe` took its kind."""
+    """Whether the transformer's config.json names code, which is not run (see `refuse_unsafe`)."""
     return "auto_map" in folder.read_settings(folder.transformer_folder() / "config.json")
 
 

@@ -13,7 +13,7 @@ _WINDOW_TEXTS = 4096
 
 
 class Remembering:
-    """An encoder that gives vectors of unit length, and each text's a second time without encoding it."""
+    """An encoder that caches the unit-length vectors of texts."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class Remembering:
         self._encoder, self._known = encoder, {} if known is None else known
 
     def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
-        """Return the texts' vectors, (texts, dimension)."""
+        """Encode texts, (texts, dimension), with the cache."""
         known = self._known.setdefault(kind, {})
         new = [text for text in dict.fromkeys(texts) if text not in known]
         if new:
@@ -36,13 +36,13 @@ class Remembering:
     def stream(
         self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
     ) -> Iterator[EncodedWindow]:
-        """As `VectorEncoder.stream`; what was cut is not counted."""
+        """Like `VectorEncoder.stream`; truncation is not counted."""
         for texts in windows:
             yield EncodedWindow(self.encode(texts, kind=kind), 0)
 
 
 class Refined(Remembering):
-    """The same with what its queries go through."""
+    """The same, with the adapter applied to queries."""
 
     def __init__(self, encoder: Remembering, adapter: QueryAdapter | None) -> None:
         """`adapter`: None = queries stay as they are."""

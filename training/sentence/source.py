@@ -24,10 +24,10 @@ _CROSS_ENCODERS = (
 
 @dataclass(frozen=True, slots=True)
 class EncoderSource:
-    """An encoder that was found."""
+    """The location of an encoder."""
 
-    name: str  # what people call it
-    source: str  # what finds it again: the bundled name, an absolute folder or a hub name (with @)
+    name: str  # for messages
+    source: str  # to find it again: the bundled name, an absolute folder or a hub name (with @)
     folder: EncoderFolder
     bundled: bool = False
 
@@ -35,13 +35,14 @@ class EncoderSource:
 def find_encoder(
     name_or_folder: str | Path, *, cross_encoder: bool = False, fetch: bool = True
 ) -> EncoderSource:
-    """Find an encoder by name or folder; the bundled name comes first, then a folder, then the hub.
+    """Find an encoder by name or folder: first the bundled name, then a folder, then the hub.
 
-    A hub name may name a branch, tag or commit: "owner/name@revision".
+    A hub name may include a branch, tag or commit: "owner/name@revision".
 
-    cross_encoder: one is wanted, which the bundled one is not: errors name what else there can be
-    fetch:         false: of a hub only what was fetched before
-    Raises NearsayError, naming what there can be, when it is none of them.
+    cross_encoder: find a cross-encoder, which the bundled encoder is not; for error messages
+    fetch:         False: from a hub only what was downloaded before
+
+    Raises NearsayError, listing the possibilities, if there is none.
     """
     asked = str(name_or_folder)
     if is_bundled_name(asked):
@@ -80,7 +81,7 @@ def find_encoder(
 
 
 def hub_name(source: str) -> str | None:
-    """Return the repository of an encoder's source on the hub; None for a folder."""
+    """The repository of an encoder's source on the hub; None for a folder."""
     name = source.partition("@")[0]
     if Path(source).is_absolute():
         return None
@@ -88,10 +89,11 @@ def hub_name(source: str) -> str | None:
 
 
 def push_encoder(name_or_folder: str | Path, repository: str, *, public: bool = False) -> str:
-    """Upload an encoder's folder, without its `run`, to a repository of the hub, and give its address.
+    """Upload an encoder's folder, without its `run`, to a repository of the hub. Returns its address.
 
-    repository: "owner/name"; it is made if it is not there, and one that is there stays private or public
-    Raises NearsayError for an encoder that is not there or is refused, and when the hub does not take it.
+    repository: "owner/name"; created if it does not exist, an existing one stays private or public
+
+    Raises NearsayError if the encoder does not exist or is refused, or if the hub refuses the upload.
     """
     from huggingface_hub import HfApi
 
@@ -117,9 +119,9 @@ def push_encoder(name_or_folder: str | Path, repository: str, *, public: bool = 
 
 
 def at_revision(name: str, revision: str) -> str:
-    """Name an encoder of a hub at a branch, tag or commit, as `find_encoder` takes it.
+    """The name of an encoder on a hub at a branch, tag or commit, for `find_encoder`.
 
-    Raises BadInputError for a folder, and for a name that says a revision already.
+    Raises BadInputError for a folder, and for a name that already has a revision.
     """
     if Path(name).expanduser().is_dir():
         raise BadInputError(f"{name} is a folder, which has no revisions. Leave the revision {revision} out")
@@ -153,7 +155,7 @@ def _not_given(name: str, reason: str, *, cross_encoder: bool) -> NearsayError:
 
 
 def find_bert(name_or_folder: str | Path) -> EncoderSource:
-    """Find a BERT as `find_encoder` does; a bare hub name that begins with "bert-" is one of Google's."""
+    """Find a BERT like `find_encoder`; a bare hub name that begins with "bert-" is one of Google's."""
     asked = str(name_or_folder)
     if asked.startswith("bert-") and "/" not in asked and not Path(asked).exists():
         return find_encoder(f"google-bert/{asked}")
@@ -161,7 +163,7 @@ def find_bert(name_or_folder: str | Path) -> EncoderSource:
 
 
 def lineage_of(source: EncoderSource) -> tuple[str, ...]:
-    """The steps that led to an encoder, oldest first; its source alone when its folder tells nothing."""
+    """The steps that led to an encoder, oldest first; only its source if its folder has no record."""
     if source.bundled:
         return _BUNDLED
     told = source.folder.read_json(LINEAGE_FILE)

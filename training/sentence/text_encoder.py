@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 class TextKind(StrEnum):
-    """What a text is in a search; some encoders put another prompt before each kind."""
+    """The role of a text in a search; some encoders have a prompt for each."""
 
     QUERY = "query"
     PASSAGE = "passage"
@@ -18,67 +18,67 @@ class TextKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EncodedWindow:
-    """The vectors of one window of texts, in the window's order."""
+    """The vectors of one window of texts, in order."""
 
     vectors: NDArray[np.float32]  # (texts, dimension), C-contiguous
-    truncated: int  # texts that were cut at the encoder's length limit, repeated texts counted each time
+    truncated: int  # number of truncated texts, repeated ones included
 
 
 class VectorEncoder(Protocol):
-    """Texts in, vectors out: what can be measured, though its vectors may be those of this moment alone."""
+    """Anything that encodes texts; its vectors may change, as during a training."""
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Name for messages."""
 
     @property
     def dimension(self) -> int:
-        """Numbers in a vector."""
+        """Dimension of the vectors."""
 
     def stream(
         self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
     ) -> Iterator[EncodedWindow]:
-        """Return one `EncodedWindow` for each window, in order."""
+        """Yield one `EncodedWindow` for each window, in order."""
 
 
 class TextEncoder(VectorEncoder, Protocol):
-    """One whose vectors are stored; `nearsay.training.sentence.encoder.Encoder` is the real one."""
+    """An encoder whose vectors can be stored; `nearsay.training.sentence.encoder.Encoder` implements it."""
 
     @property
     def fingerprint(self) -> str:
-        """Hex sha256 of everything that decides a vector; equal fingerprints give comparable vectors."""
+        """Hex sha256 of everything that determines a vector; equal fingerprints mean comparable vectors."""
 
     @property
     def max_tokens(self) -> int:
-        """Tokens that a passage may have before it is cut; special tokens and prompt not counted."""
+        """Maximum tokens of a passage, without special tokens and prompt."""
 
     @property
     def normalised(self) -> bool:
-        """Whether every vector has length 1, so that a dot product is a cosine."""
+        """Whether all vectors have unit length, so that a dot product is a cosine."""
 
     @property
     def source(self) -> str:
-        """What `Encoder.load` takes to load it again: the bundled name, an absolute folder or a hub name."""
+        """Argument of `Encoder.load` to load it again: the bundled name, an absolute folder or a hub name."""
 
     @property
     def lineage(self) -> tuple[str, ...]:
         """Where it comes from, oldest first."""
 
     def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
-        """Return the texts' vectors, (texts, dimension), C-contiguous."""
+        """Encode texts, (texts, dimension), C-contiguous."""
 
     def token_offsets(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-        """Return each text's tokens as (tokens, 2) character spans, uncut, without special tokens."""
+        """The tokens of each text as (tokens, 2) character spans, not truncated, without special tokens."""
 
 
 @runtime_checkable
 class WindowEncoder(Protocol):
-    """A text encoder that may encode a few texts sooner than a stream of them."""
+    """A text encoder with a faster way to encode a few texts."""
 
     def encode_window(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> EncodedWindow:
-        """Return the vectors of a few texts that are compared and not stored.
+        """Encode a few texts for comparisons, not for storage.
 
-        Their precision may differ from that of `stream` and `encode`, by which all stored vectors come.
+        The precision may differ from that of `stream` and `encode`, which compute all stored vectors.
         """
 
 
@@ -95,11 +95,11 @@ def encoded_texts(
     total: int | None = None,
     window: int = 1024,
 ) -> tuple[NDArray[np.float32], int]:
-    """Encode texts; give their vectors as the encoder makes them, and how many of the texts were cut.
+    """Encode texts. Returns their vectors and the number of truncated texts.
 
-    progress: called with the texts done, `before` among them, and `total`, or the number of these texts
+    progress: called with the texts done, including `before`, and `total`, or the number of these texts
     window:   texts between two calls, which are sorted by length together
-    returns:  (texts, dimension) float32, not scaled; texts cut at the length limit, repeated ones each time
+    returns:  (texts, dimension) float32, not normalised; truncated texts, repeated ones included
     """
     if isinstance(texts, str):
         raise TypeError("texts is one string; give a list of texts")

@@ -15,31 +15,31 @@ from nearsay.training.sentence.batching import distinct
 
 @dataclass(frozen=True, slots=True)
 class TokenizedWindow:
-    """A window of texts, each different text once, ready for the model."""
+    """A tokenized window of texts, each distinct text once."""
 
-    texts: list[str]  # the different texts, without prompt
-    token_ids: list[list[int]]  # of each different text, special tokens included, cut at the limit
-    positions: NDArray[np.int64]  # for each given text, where it is among the different ones
-    truncated: int  # given texts that were cut, at the limit or by a word too long for the vocabulary
+    texts: list[str]  # the distinct texts, without prompt
+    token_ids: list[list[int]]  # of each distinct text, with special tokens, truncated
+    positions: NDArray[np.int64]  # index of each given text among the distinct ones
+    truncated: int  # given texts that were truncated, or have a word too long for the vocabulary
 
 
 @dataclass(frozen=True, slots=True)
 class TokenPiece:
-    """One token of a text, as the encoder's vocabulary has it."""
+    """One token of a text."""
 
-    text: str  # "##ing" goes on with the word before it, in a WordPiece vocabulary
+    text: str  # "##ing" continues a word, in a WordPiece vocabulary
     id: int
     start: int  # characters of the text; start equals end where it stands for none of them
     end: int
-    special: bool  # put there by the encoder: [CLS], [SEP], its prompt
-    kept: bool  # False: beyond the length limit, so that the encoder never sees it
+    special: bool  # added by the encoder: [CLS], [SEP], its prompt
+    kept: bool  # False: beyond the maximum length, so the encoder does not read it
 
 
 class TextTokenizer:
-    """Cuts texts into an encoder's tokens.
+    """Tokenizes texts for an encoder.
 
-    It owns two copies of the encoder's tokenizer, one that cuts at the limit and one that does not. All
-    threads share a tokenizer's settings, so after they are set here nothing changes them again.
+    It has two copies of the encoder's tokenizer, one with truncation and one without, because threads share a
+    tokenizer's settings, which must not change.
     """
 
     def __init__(self, tokenizer: object, limit: int, *, special_tokens: bool = True) -> None:
@@ -82,7 +82,7 @@ class TextTokenizer:
             raise NearsayError("the encoder's tokenizer numbers segments, which nearsay does not pass on")
 
     def window(self, texts: Sequence[str], prompt: str = "") -> TokenizedWindow:
-        """Tokenize a window, the prompt put before each text; raises BadInputError for broken Unicode."""
+        """Tokenize a window with the prompt before each text; BadInputError for invalid Unicode."""
         different, positions = distinct(_checked(texts))
         encodings = _encoded(self._cutting, [prompt + text for text in different] if prompt else different)
         token_ids = [encoding.ids for encoding in encodings]
@@ -122,13 +122,13 @@ class TextTokenizer:
         return max(map(len, text.split(" "))) if self._parts_at_spaces else len(text)
 
     def count(self, texts: Sequence[str], prompt: str = "") -> int:
-        """Count the tokens that the model gets for the texts; raises BadInputError for broken Unicode."""
+        """Count the texts' tokens as the model gets them; BadInputError for invalid Unicode."""
         return sum(
             len(encoding.ids) for encoding in _encoded(self._cutting, [prompt + text for text in texts])
         )
 
     def encodings(self, texts: Sequence[str], prompt: str = "") -> list[Encoding]:
-        """Tokenize texts as `window` does, with the characters that each token covers, which takes longer."""
+        """Tokenize texts like `window`, with character offsets, which is slower."""
         given = [prompt + text for text in _checked(texts)] if prompt else list(_checked(texts))
         return _encoded(self._cutting, given, offsets=True)
 
@@ -138,7 +138,7 @@ class TextTokenizer:
         return [np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2) for encoding in encodings]
 
     def pieces(self, text: str, prompt: str = "") -> list[TokenPiece]:
-        """All tokens of a text, those beyond the limit too; raises BadInputError for broken Unicode."""
+        """All tokens of a text, also beyond the maximum length; BadInputError for invalid Unicode."""
         (encoding,) = _encoded(self._whole, [prompt + text], offsets=True)
         pieces: list[TokenPiece] = []
         room = self.limit - self.special_tokens
@@ -154,20 +154,20 @@ class TextTokenizer:
         return pieces
 
     def prompt_length(self, prompt: str) -> int:
-        """Return the tokens of a prompt, with the special ones before it and not those after; 0 for none."""
+        """Number of tokens of a prompt, with preceding special tokens; 0 for no prompt."""
         if not prompt:
             return 0
         encoding = self._whole.encode(prompt)
         return len(encoding.ids) - encoding.special_tokens_mask[-1] if encoding.ids else 0
 
     def room_after(self, prompt: str) -> int:
-        """The most tokens of a text that are left beside the special tokens and a prompt, at least 1."""
+        """Maximum tokens of a text beside the special tokens and a prompt, at least 1."""
         prompt_tokens = len(self._whole.encode(prompt, add_special_tokens=False).ids)
         return max(self.limit - self.special_tokens - prompt_tokens, 1)
 
 
 def shortened(text: str, characters: int = 80) -> str:
-    """Return the text's start, quoted, for a message."""
+    """The beginning of a text, quoted, for a message."""
     return repr(text if len(text) <= characters else f"{text[:characters]}…")
 
 

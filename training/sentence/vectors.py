@@ -12,9 +12,9 @@ from nearsay.training.sentence.tokens import shortened
 def checked_vectors(
     vectors: NDArray[np.float32], texts: Sequence[str], encoder_name: str
 ) -> NDArray[np.float32]:
-    """Return the vectors back when every row is finite and not all zero; raises NotFiniteError otherwise.
+    """Return the vectors if every row is finite and not all zero; otherwise raise NotFiniteError.
 
-    vectors: (texts, dimension); one bad row corrupts a graph index and is close to nothing, or to everything
+    vectors: (texts, dimension); one bad row corrupts an index and is near to nothing, or to everything
     """
     # The sum of squares says all three at once: NaN, infinite or 0.
     squares = np.einsum("td,td->t", vectors, vectors, dtype=np.float64)
@@ -29,7 +29,7 @@ def checked_vectors(
 
 
 def unit_rows(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Scale each row to length 1, in place; rows must not be zero. Returns the same array."""
+    """Scale each row to unit length, in place; rows must not be zero. Returns the same array."""
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors
 
