@@ -173,7 +173,7 @@ class Library:
         return serve(self.store, self.collection(collection)._record.row(), shards, replicas)  # noqa: SLF001
 
     def release(self, collection: str) -> int:
-        """End the shards that `serve` started, also of a collection that was deleted since; how many."""
+        """Stop the shards that `serve` started, also of a deleted collection. Returns how many."""
         from nearsay.indexer.cluster.serving import release
 
         record = self.collection(collection)._record  # noqa: SLF001

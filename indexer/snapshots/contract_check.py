@@ -46,8 +46,8 @@ def check_contract(
 ) -> str | None:
     """Measure the live generation's recall again if it is due. Returns a warning if it is too low.
 
-    take: gives a snapshot, which is asked for only when there is something to measure. The result is kept in
-    the generation's plan, unless somebody writes just now. lock: takes the writer lock, for that alone.
+    take: returns a snapshot; called only if there is something to measure. The result is saved in the
+          generation's plan, unless another writer is at work. lock: takes the writer lock, only to save it
     """
     with store.database.reading() as connection:
         generation = generations.live(connection, collection.id)
