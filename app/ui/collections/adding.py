@@ -77,7 +77,7 @@ def ask_fields(seen: FilesSeen, *, key: str) -> dict[str, Any]:
     """Ask which fields are text, id, title and metadata, for files with named fields.
 
     key: identifies these files in the widgets' keys
-    returns: text, id, title, metadata as in `ReadOptions`; empty if the readers know the fields, or only
+    returns: text, id, title, metadata as in `ReadOptions`; empty if the readers know the fields, or only$
              their guess is chosen. If text is None, its field is unknown and nothing can be added
     """
     if seen.tables_differ:
