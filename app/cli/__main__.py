@@ -1,4 +1,4 @@
-"""`python -m nearsay.app.cli`, which torchrun starts."""
+"""`python -m nearsay.app.cli`, as torchrun starts it."""
 
 from nearsay.app.cli.main import main
 

@@ -1,7 +1,7 @@
-"""The process of a job: `python -m nearsay.app.cli.child LIBRARY NUMBER LOCK`, started by `spawn`.
+"""The process of a job: `python -m nearsay.app.cli.child LIBRARY NUMBER LOCK`, as `spawn` starts it.
 
-It waits for its turn, runs the command as a terminal would, and records the outcome. It is stopped like a
-command in a terminal, by SIGINT.
+It waits for its turn, gives the command as a person would in a terminal, and records how that ended. It is
+stopped as a person stops a command: by Ctrl-C.
 """
 
 import contextlib
@@ -34,9 +34,9 @@ _SECONDS_BETWEEN_TRIES = 0.2
 
 @contextmanager
 def turn(library: Path, number: int) -> Iterator[None]:
-    """Wait until it is this job's turn, which ends with the block, or with the process.
+    """Wait until this job may work; the turn ends with the block, or with the process.
 
-    Only files are checked, so a waiting job needs neither a database connection nor the modules for one.
+    Files alone are looked at, so a job that waits needs neither a database nor the modules for one.
     """
     while (descriptor := _taken(library, number)) is None:
         time.sleep(_SECONDS_BETWEEN_TRIES)
@@ -48,7 +48,7 @@ def turn(library: Path, number: int) -> Iterator[None]:
 
 
 def _taken(library: Path, number: int) -> int | None:
-    """Return the lock of the running job if it is free and no earlier job waits for it, else None."""
+    """The lock that stands for the job at work, if it is free and nobody waits for it longer."""
     descriptor = life_lock.take(library / JOBS_FOLDER / "turn-1.lock")
     if descriptor is None:
         return None
@@ -65,13 +65,10 @@ _SECONDS_BETWEEN_WRITES = 0.5
 
 
 class Watcher:
-    """A thread that writes progress and checks for stop requests, so that the work never waits for a file.
-
-    The last progress is also written at the end.
-    """
+    """A thread: the work never waits for a file, and its last look is written though it falls silent."""
 
     def __init__(self, folder: JobFolder) -> None:
-        """folder: of the job, for progress and stop requests"""
+        """`folder`: where progress goes, and where it is asked to stop."""
         self._folder = folder
         self._latest: JobProgress | None = None
         self._written: JobProgress | None = None
@@ -90,11 +87,11 @@ class Watcher:
 
     @property
     def asked_to_stop(self) -> bool:
-        """Whether a stop was requested and forwarded."""
+        """Whether somebody asked, and was heard."""
         return self._sent > 0
 
     def heard(self, progress: JobProgress) -> None:
-        """Store the latest progress, which `_write` saves."""
+        """Take one look at the work; the latest is what others read."""
         self._latest = progress
 
     def _watch(self) -> None:
@@ -106,44 +103,44 @@ class Watcher:
                 self._write()
             if self._sent < self._folder.times_asked_to_stop:
                 self._sent += 1
-                # Only the main thread runs signal handlers; this interrupts whatever it waits for.
+                # The main thread alone runs handlers, and this one wakes it from whatever it waits for.
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     def _write(self) -> None:
         latest = self._latest
         if latest is not None and latest is not self._written:
-            with contextlib.suppress(OSError):  # the command itself reports a full disk
+            with contextlib.suppress(OSError):  # a full disk is told by the work itself
                 self._folder.write_progress(latest)
                 self._written = latest
 
 
 _STOPPED = 130  # the exit status of a command that was stopped
-_GIVES_WAY = 10  # niceness: pages go first
+_GIVES_WAY = 10  # niceness: the page that is open beside it answers first
 
 
 _Ending: TypeAlias = tuple[int, str | None]  # the exit status, and the message of an error
 
 
 def main(arguments: list[str]) -> int:
-    """Run the job of these arguments; returns the exit status."""
+    """Be the job of these arguments; the exit status."""
     with contextlib.suppress(OSError):
         os.nice(_GIVES_WAY)
-        # With autogroups, niceness only counts within a session: sched(7).
+        # Where Linux shares processors among sessions, niceness counts within one alone: sched(7).
         Path("/proc/self/autogroup").write_text(str(_GIVES_WAY), "ascii")
     life_lock.keep(int(arguments[2]))
     return _carry_out(Path(arguments[0]), int(arguments[1]))
 
 
 def _carry_out(library: Path, number: int) -> int:
-    """Run a job from waiting for its turn to recording its outcome; returns the exit status."""
-    for one in (signal.SIGINT, signal.SIGTERM):  # the parent may have changed them
+    """Do a job from its wait for its turn to the record of its end; its exit status."""
+    for one in (signal.SIGINT, signal.SIGTERM):  # whatever our parent did with them
         signal.signal(one, signal.default_int_handler)
     watcher, ending = Watcher(JobFolder(library, number)), None
     try:
         with watcher, turn(library, number):
             ending = _work(library, number, watcher)
     except KeyboardInterrupt:
-        pass  # before its turn, or just as it ended
+        pass  # before its turn, or in the moment in which it ended
     except OSError as error:
         reason = (
             f"the library in {library} cannot be reached any more ({error.strerror}). If it was moved, start "
@@ -158,9 +155,10 @@ def _carry_out(library: Path, number: int) -> int:
 
 @contextlib.contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Delay interrupts until the block's end.
+    """Put interrupts off until the block's end.
 
-    An interrupted import leaves a package that cannot be imported again, which recording the outcome needs.
+    An import that is cut short leaves a package that cannot be imported again, and with it is recorded how
+    the job ended.
     """
     heard: list[int] = []
     for one in (signal.SIGINT, signal.SIGTERM):
@@ -193,7 +191,7 @@ def _work(library: Path, number: int, watcher: Watcher) -> _Ending:
 
 
 def _command(arguments: Sequence[str], library: Path) -> _Ending:
-    """Run the command in this process; an older version may have started one that no longer exists."""
+    """Give the command in this process; an older version may have started one that there is no more."""
     try:
         given = background_arguments(arguments, library)
         nearsay.main(args=given, prog_name="nearsay", standalone_mode=False)
@@ -206,7 +204,7 @@ def _command(arguments: Sequence[str], library: Path) -> _Ending:
         return 1, "it asked a question, which nobody could answer. Say --yes where a command has it"
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None), None
-    except Exception as error:  # noqa: BLE001 - a defect, reported in the job's log and message
+    except Exception as error:  # noqa: BLE001 - a defect, which the job's log and message tell
         traceback.print_exc()
         return 1, f"{type(error).__name__}: {first_line(error)}. This is a defect: see the job's log"
     return 0, None
@@ -234,7 +232,7 @@ def _record(library: Path, number: int, ending: _Ending, *, asked: bool) -> int:
 
 
 def _catalogue(library: Path) -> "contextlib.closing[Database]":
-    """Open the library's catalogue for a moment: a job that runs for hours holds no connection."""
+    """The library's catalogue, for a moment: a job that works for hours keeps no connection."""
     import sqlalchemy as sa
 
     from nearsay.indexer.catalogue.database import Database

@@ -1,4 +1,4 @@
-"""`nearsay collections`: the collections of a library."""
+"""`nearsay collections`: what a library holds."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

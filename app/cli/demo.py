@@ -1,4 +1,4 @@
-"""`nearsay demo`: indexing, searching and clustering the sample corpus, in a minute."""
+"""`nearsay demo`: the main job on the sample corpus, in a minute."""
 
 import sys
 from pathlib import Path

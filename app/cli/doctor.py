@@ -1,4 +1,4 @@
-"""`nearsay doctor`: the installation, the machine, and the integrity of every collection."""
+"""`nearsay doctor`: what is installed, what the machine has, whether every collection is sound."""
 
 import sys
 

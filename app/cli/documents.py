@@ -1,4 +1,4 @@
-"""`nearsay documents`: the documents of a collection."""
+"""`nearsay documents`: what stands in a collection."""
 
 import contextlib
 import itertools
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from nearsay.indexer.catalogue.documents import StoredDocument
     from nearsay.indexer.filters.fields import FieldLook
 
-_NAMED = 5  # ids listed when asking for confirmation
-_SEEN = 6  # values of a field shown in the table
+_NAMED = 5  # documents that are removed, in a question
+_SEEN = 6  # values of a field that a table shows
 
 
 @click.group(cls=CommandGroup)
@@ -231,7 +231,7 @@ def show(
 
 
 def _print_document(document: "StoredDocument") -> None:
-    facts = [  # pairs, since metadata may have a field of the same name
+    facts = [  # pairs: a field of the metadata may be called as one of the others
         ("id", document.id),
         ("title", document.title),
         *document.metadata.items(),
@@ -289,9 +289,9 @@ def remove(
 
 
 def _chosen(target: "Collection", ids: tuple[str, ...], where: str | None) -> tuple[int, int, str]:
-    """Return how many documents the ids and the filter select, how many match the filter, and all in words.
+    """How many documents the ids and the filter name, how many of them it lets through, and all in words.
 
-    Raises UnknownDocumentError for an id that does not exist.
+    UnknownDocumentError for an id that is not there.
     """
     parts = []
     if named := [target.document(id_).id for id_ in dict.fromkeys(ids)]:
@@ -335,11 +335,11 @@ def export(
     with place.open() as library:
         target = library.collection(collection)
         count = target.export(stream, where=where, vectors=vectors)
-        sys.stdout.flush()  # before reporting that it is written
+        sys.stdout.flush()  # before it is said to be written
         nothing = () if count else target.browser.filter_notes(where)
     what = "passage" if vectors else "document"
     said = f"{counted(count, what)} written" + (f" to {out}" if out else "")
-    # Without a file, standard output already has the documents' JSON lines and must have no others.
+    # Without a file, standard output has JSON lines already: those of the documents, and no others.
     print_done(Done("written", f"{what}s", count, str(out)), said, as_json=as_json and out is not None)
     print_notes(nothing)
 
@@ -376,12 +376,12 @@ def facets(
 
 
 def _require(target: "Collection", field: str) -> None:
-    """Raise BadInputError if no document of the collection has the field, whatever the filter."""
+    """BadInputError if no document of the collection has the field, whatever a filter lets through."""
     from nearsay.data.errors import BadInputError
     from nearsay.indexer.filters.parse import in_backquotes
     from nearsay.indexer.filters.sql import metadata_path
 
-    if metadata_path((field,)) is None:  # not a metadata field: any document may have it
+    if metadata_path((field,)) is None:  # every document may have it, whatever its metadata
         return
     of_all = target.facets(field, limit=1)
     if of_all.missing == of_all.documents:
@@ -391,7 +391,7 @@ def _require(target: "Collection", field: str) -> None:
                 f"Make them: nearsay explore clusters {target.name}"
             )
         seen = target.overview().fields
-        if field in seen:  # its name has a dot, which means a nested field
+        if field in seen:  # its name has a dot, which reaches inwards
             raise BadInputError(
                 f"no document has '{field}' as a field inside another. {in_backquotes(field)}"
             )
@@ -408,10 +408,10 @@ def fields(
     as_json: bool = ROWS,
     place: Place = GROUP,
 ) -> None:
-    """List the metadata fields of COLLECTION that filters can use.
+    """List the metadata fields of COLLECTION that filters can ask for.
 
     Shows what kind of values the first thousand documents have: categories, numbers, dates or text. Once a
-    filter has used a field of a large collection, its bounds are those of all documents.
+    filter has asked for a field of a large collection, its bounds are those of all documents.
 
     \b
     Example:

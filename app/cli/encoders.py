@@ -1,4 +1,4 @@
-"""`nearsay encoders`: the encoders of a library, texts to vectors without one, and what is inside."""
+"""`nearsay encoders`: which there are, texts to vectors without a library, and what they do inside."""
 
 import contextlib
 from collections.abc import Iterator
@@ -51,8 +51,8 @@ def encoders() -> None:
 def list_(as_json: bool = JSON, place: Place = GROUP) -> None:
     """List the encoders and BERTs that a library knows by name.
 
-    These are the bundled one, those trained here, and those that any collection was embedded with. Use a name
-    wherever a command takes an encoder: --encoder, --base, --guide, --bert.
+    The bundled one, those that trainings made here, and those that collections were ever embedded by. Each
+    name can be given wherever a command takes an encoder: --encoder, --base, --guide, --bert.
 
     \b
     Example:
@@ -78,9 +78,9 @@ def list_(as_json: bool = JSON, place: Place = GROUP) -> None:
 def show(
     name: str = argument(shell_complete=ENCODER.shell_complete), as_json: bool = JSON, place: Place = GROUP
 ) -> None:
-    """Show the lineage of an encoder, the gain of its training, and the collections that use it.
+    """Show where an encoder comes from, what its training was worth, and which collections use it.
 
-    NAME is a name from `encoders list` or a folder. Only its folder is read; nothing is loaded or downloaded.
+    NAME: as `encoders list` has it, or a folder. Nothing is loaded or fetched: its folder is read.
 
     \b
     Example:
@@ -117,7 +117,7 @@ def show(
 
 @contextlib.contextmanager
 def _known(place: Place) -> Iterator["Encoders"]:
-    """Yield the encoders of the library; the bundled one and folders if none was given or created yet."""
+    """The encoders of the library; where none was named or made yet, the bundled one and folders."""
     from nearsay.indexer.encoders import Encoders
 
     if LIBRARY_GIVEN in click.get_current_context().meta or Path(place.library).exists():
@@ -207,8 +207,8 @@ def push(
 ) -> None:
     """Upload an encoder to the Hugging Face hub, to the repository OWNER/NAME.
 
-    NAME is a name from `encoders list` or a folder. Its run/ is left out. The repository is created if it
-    does not exist. Log in with `hf auth login`, or set HF_TOKEN.
+    NAME: as `encoders list` has it, or a folder. Its run/ is left out. The repository is made if it is not
+    there. Log in with `hf auth login`, or set HF_TOKEN.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""`nearsay encoders inside`: what an encoder's layers and heads compute, for a text and a collection."""
+"""`nearsay encoders inside`: what an encoder's layers and heads do, with a text and over a collection."""
 
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -91,7 +91,7 @@ def text(
 
 
 def _chosen(numbers: tuple[int, ...], most: int, what: str) -> list[int]:
-    """Convert numbers from 1 to indices from 0; () means all."""
+    """Numbers from 1 as places from 0; none is all."""
     if numbers and max(numbers) > most:
         raise BadInputError(f"there is no {what} {max(numbers)}: the encoder has {most}")
     return sorted({number - 1 for number in numbers}) or list(range(most))

@@ -1,4 +1,4 @@
-"""`nearsay evaluate`: measures encoders, how they are stored and run, tokenizers, and heads."""
+"""`nearsay evaluate`: encoders in one table, how they are stored and run, what texts alone say, and heads."""
 
 import sys
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""`nearsay explore`: pairs, duplicates, clusters, maps and samples of a collection."""
+"""`nearsay explore`: what a collection says of itself without a query."""
 
 import io
 import shutil
@@ -117,7 +117,7 @@ def pairs(
 
 
 def _row(pair: "Pair") -> dict[str, object]:
-    """Return a flat row of a pair."""
+    """A pair without what is nested."""
     sides = {"first": pair.first, "second": pair.second}
     parts = ("id", "title", "text")
     named = {f"{side}_{part}": getattr(one, part) for side, one in sides.items() for part in parts}
@@ -125,7 +125,7 @@ def _row(pair: "Pair") -> dict[str, object]:
 
 
 def passage_lines(passage: "PairedPassage") -> str:
-    """Return its id and title, and the beginning of its text."""
+    """Its id and title, and the beginning of its text."""
     head = "  ".join(part for part in (visible(passage.id), visible(passage.title)) if part)
     text = beginning(visible(passage.text), _PREVIEW)
     body = textwrap.indent(filled(text, _WIDTH - 7), " " * 7)
@@ -171,7 +171,7 @@ def duplicates(
     if out is not None:
         from nearsay.indexer.query.export import check_lines_name
 
-        check_lines_name(out)  # fails before the work, not after it
+        check_lines_name(out)  # refused now rather than after the work
     with place.open() as library:
         with ProgressBar("comparing", unit="pairs") as bar:
             found = library.collection(collection).explore.duplicates(
@@ -384,9 +384,9 @@ def atlas(
 ) -> None:
     """Open the map of COLLECTION in Embedding Atlas and filter it on linked charts of the metadata.
 
-    The map and its names are those of explore map; Embedding Atlas embeds and projects nothing. It listens on
-    this machine only, without a password: until you stop it with Ctrl-C, other users of this machine can read
-    the passages.
+    The map and the names on it are those of explore map; Embedding Atlas embeds and projects nothing. It
+    listens on this machine only, without a password: until Ctrl-C ends it, other users of this machine can
+    read the passages.
 
     \b
     Example:
@@ -410,13 +410,13 @@ def atlas(
         arguments = _atlas_arguments(drawn, Path(folder), port)
         click.echo(f"Embedding Atlas is at http://127.0.0.1:{port} (Ctrl-C ends it)")
         Thread(target=_once_served, args=(port, folder, not no_browser), daemon=True).start()
-        # Its output is discarded: it prints passages with unescaped control characters.
+        # Without what it prints: passages as they are, control characters and all.
         with suppress(KeyboardInterrupt), redirect_stdout(io.StringIO()):
             embedding_atlas(arguments, standalone_mode=False)
 
 
 def _atlas_arguments(drawn: "Drawing", folder: Path, port: int) -> list[str]:
-    """Return arguments that show map.parquet with the clusters' names; the query sets the order of charts."""
+    """How Embedding Atlas shows map.parquet with the clusters' names; charts are in the query's order."""
     from pyarrow import Table
     from pyarrow.parquet import read_schema, write_table
 
@@ -435,7 +435,7 @@ def _atlas_arguments(drawn: "Drawing", folder: Path, port: int) -> list[str]:
 
 
 def _once_served(port: int, folder: str, browser: bool) -> None:
-    """Delete the files once Embedding Atlas has loaded them, so that a signal leaves none behind."""
+    """Remove the files, which Embedding Atlas has in memory by then: no signal leaves them behind."""
     while True:
         with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
             break

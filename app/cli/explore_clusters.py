@@ -1,4 +1,4 @@
-"""`nearsay explore clusters`, `rename` and `time`: the topics of a collection, and how they change."""
+"""`nearsay explore clusters`, `rename` and `time`: what a collection is about, and how that changed."""
 
 import math
 import textwrap
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     from nearsay.indexer.exploring.explorer import Explorer
     from nearsay.indexer.exploring.through_time import ClusterThroughTime, ThroughTime
 
-_WHAT_TO_FIND = {"method", "clusters", "resolution"}  # giving one of these discards the last settings
+_WHAT_TO_FIND = {"method", "clusters", "resolution"}  # told anew, they replace the last time's
 
 
 @dataclass(frozen=True)
 class _How:
-    """How clusters are found; without one of the first three options, defaults are the last clustering's."""
+    """How clusters are found; without the first three, what is not said is as last time."""
 
     method: Literal["graph", "kmeans"] | None = option(
         "Clustering algorithm.", shown="that of the last clustering, or graph; kmeans with --clusters"
@@ -130,7 +130,7 @@ def rename(
 
 
 def print_clusters(found: "Clustering", *, as_json: bool = False, show: int | None = None) -> None:
-    """Print the clusters as a table, parents above their children, with movements below."""
+    """The clusters as a table, those of higher levels above what belongs to them; what moved below it."""
     from nearsay.data.errors import BadInputError
 
     wanted = [each for each in found.clusters if show is None or each.number == show]
@@ -228,7 +228,7 @@ def over_time(
 
 
 def _print(found: "ThroughTime", limit: int, *, as_json: bool) -> None:
-    """Print the largest clusters and the outliers; growing and shrinking ones are named among all."""
+    """The largest clusters and what is in none; growing and shrinking are named among all."""
     shown = with_changed(found, clusters=found.clusters[:limit])
     if as_json:
         for line in shown.rows() if rows_alone() else [shown]:
@@ -261,7 +261,7 @@ def _word(each: "ClusterThroughTime") -> str:
 
 
 def _bars(found: "ThroughTime", each: "ClusterThroughTime") -> str:
-    """Return the shares as bars, the highest one full; if there are many periods, neighbours are merged."""
+    """The shares as bars, the highest one full; neighbouring periods together where there are many."""
     some = -(-len(found.periods) // _WIDEST)
     spans = [slice(begin, begin + some) for begin in range(0, len(found.periods), some)]
     shares = [sum(each.counts[span]) / max(1, sum(found.totals[span])) for span in spans]

@@ -1,4 +1,4 @@
-"""`nearsay index`: embedding, indexing and rollout of a collection."""
+"""`nearsay index`: how a collection is embedded, indexed and rolled out."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -118,7 +118,7 @@ def promote(
 
     If there are judgements, the generation has to pass a gate: the confidence interval of its difference to
     the live generation, on the test part of the judgements, must not reach below 0 by more than --margin, and
-    its index must meet the recall contract. The interval stays valid however often you check and however many
+    its index must keep the recall contract. The interval stays valid however often you look and however many
     generations you try.
 
     \b
@@ -221,7 +221,7 @@ def tune(
     as_json: bool = ROWS,
     place: OnCluster = GROUP,
 ) -> None:
-    """Measure index types for COLLECTION and use the smallest that meets the recall contract.
+    """Measure index types for COLLECTION and use the smallest that keeps the recall contract.
 
     The values of --recall and --memory are stored with the collection; an omitted one keeps its stored value.
     If the command is interrupted, the old index stays in use.
@@ -257,11 +257,11 @@ def optimize(
     as_json: bool = JSON,
     place: OnCluster = GROUP,
 ) -> None:
-    """Build one index of all passages of COLLECTION: the first one, or a new one after many additions.
+    """Make one index of everything in COLLECTION: the first one, or a new one after many additions.
 
-    Additions build no index unless requested, and report when one would pay off. The first index of over
-    50,000 passages is chosen by measurement as by `nearsay index tune`, and chosen again if the collection
-    has doubled. Searches and additions continue meanwhile. With --cluster, workers build it by groups, which
+    Additions build no index unless asked to, and say when one would pay off. The first index of over 50,000
+    passages is chosen by measurement as by `nearsay index tune`, and chosen again if the collection has
+    doubled. Searches and additions continue meanwhile. With --cluster, workers build it by groups, which
     shards can hold.
 
     \b
@@ -276,10 +276,7 @@ def optimize(
         before = target.overview()
         plan = target.optimize(newer=newer, progress=bar)
         found = target.overview()
-    changed = (found.live, found.indexes) != (
-        before.live,
-        before.indexes,
-    )  # the plan is part of the generation
+    changed = (found.live, found.indexes) != (before.live, before.indexes)  # the plan is the generation's
     if as_json or (changed and plan.report):
         print_reports([TunedPlan(collection, plan)], as_json=as_json)
     elif not changed:

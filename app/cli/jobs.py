@@ -1,4 +1,4 @@
-"""`nearsay jobs`: commands that run in the background."""
+"""`nearsay jobs`: long work in the background."""
 
 import sys
 from dataclasses import asdict, replace
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nearsay.app.jobs import Job, Jobs
 
 _STATES = ["waiting", "running", "done", "failed", "cancelled", "interrupted"]
-_LINES = 20  # of a job's output
+_LINES = 20  # of what a job printed, beside the rest that is shown of it
 _WAIT = "Wait until the job has ended and exit with its exit status. Ctrl-C leaves the job running."
 
 
@@ -52,7 +52,7 @@ def list_(
     as_json: bool = ROWS,
     place: Place = GROUP,
 ) -> None:
-    """List the jobs, newest first.
+    """List the jobs, the newest first.
 
     \b
     Example:
@@ -176,7 +176,7 @@ def remove(
     as_json: bool = JSON,
     place: Place = GROUP,
 ) -> None:
-    """Delete finished jobs with their logs; the files that they created are kept.
+    """Delete finished jobs with their logs; the files that they made are kept.
 
     \b
     Example:
@@ -194,7 +194,7 @@ def remove(
 
 
 def _follow(found: "Jobs", job: "Job", *, wait: bool, as_json: bool) -> None:
-    """Print the state of a job that was started; if it failed, exit with its exit status."""
+    """Print the state of a job that was started; exits with the job's exit status if it failed."""
     if wait:
         try:
             job = found.wait(job.number)
@@ -221,9 +221,9 @@ def _facts(job: "Job") -> dict[str, object]:
 
 
 def _print_facts(job: "Job") -> None:
-    """Print a table of the job's properties, and its progress."""
+    """A table of what a job is, and a line of how far it is."""
     known = {name: value for name, value in _facts(job).items() if value is not None}
-    # str(): a pid needs no thousands separators, as in 12053.
+    # A pid and an exit status are no amounts: 12053, as `kill` takes it.
     rows = [[name.replace("_", " "), str(known[name])] for name in known if name not in ("title", "progress")]
     print_table(["", job.title], rows)
     if far := _far(job):
@@ -231,7 +231,7 @@ def _print_facts(job: "Job") -> None:
 
 
 def _far(job: "Job") -> str:
-    """Return a job's progress in words."""
+    """How far a job is, in words."""
     look = job.progress()
     if look is None or job.state == "done":
         return ""
@@ -240,7 +240,7 @@ def _far(job: "Job") -> str:
 
 
 def print_result(job: "Job", first: int | None = None) -> None:
-    """Print the output of a job; first: only this many lines, with the command that shows all."""
+    """Print what a job printed; first: only so many lines of it, and how to see all of them."""
     from nearsay.app.jobs.results import read_results
 
     output = job.output(None if first is None else first + 1)

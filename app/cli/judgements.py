@@ -1,4 +1,4 @@
-"""`nearsay judgements`: relevance judgements of search results."""
+"""`nearsay judgements`: what people say of search results."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -128,7 +128,7 @@ def log(
         target = library.collection(collection)
         searches = target.judgements.searches
         if on is not None:
-            target.generations()  # fails if the collection does not exist
+            target.generations()  # tells of a collection that is not there
             kept_now = 0 if on or not searches.on else sum(times for _, times in searches.queries())
             what = f"{counted(kept_now, 'search', 'searches')} of '{collection}'"
             may = removal.may(what, harmless=not kept_now)
@@ -164,10 +164,10 @@ def import_(
 
     SOURCE is a table (.csv, .tsv, .jsonl, .parquet) with the columns query, document and relevant, and
     optionally passage, text, rater and note, as `nearsay judgements export --as csv` writes it; a folder with
-    the BEIR layout; or a file of TREC or BEIR qrels with --queries. A later judgement replaces an earlier one
-    of the same query and passage. Judgements whose text differs from the passage are left out. A judgement of
-    a whole document with several passages applies to the passage that a search for the query ranks first
-    among them if the document is relevant, and to all of them if it is not.
+    the BEIR layout; or a file of TREC's or BEIR's qrels with --queries. A later judgement replaces an earlier
+    one of the same query and passage. Judgements of passages that say something else than text now are left
+    out. A judgement of a whole document of several passages is taken for the passage that a search for the
+    query ranks first among them, if the document answers, and for each of them, if it does not.
 
     \b
     Example:
@@ -200,7 +200,7 @@ def _as_json(compared: "JudgedComparison") -> dict[str, object]:
 
 
 def _judge(compared: "JudgedComparison", rater: str | None, limit: int | None) -> None:
-    """Ask for judgements until the comparison is decided, nothing is left, or the user quits."""
+    """Ask until it is decided, nothing is left, or the person stops."""
     from nearsay.indexer.vectors.errors import UnknownDocumentError
 
     done = 0
@@ -218,7 +218,7 @@ def _judge(compared: "JudgedComparison", rater: str | None, limit: int | None) -
             break
         try:
             compared.judge(following, _KEYS[key], rater=rater, note=note)
-        except UnknownDocumentError:  # removed while the user was reading
+        except UnknownDocumentError:  # it was removed while the person read
             print_notes([f"document '{following.hit.id}' was removed meanwhile, and is passed over"])
             continue
         done += 1
@@ -228,7 +228,7 @@ def _judge(compared: "JudgedComparison", rater: str | None, limit: int | None) -
 def _key() -> str:
     while True:
         click.echo(_ASKED, nl=False, err=True)
-        # Without a terminal on standard input, click reads /dev/tty, which cron and docker do not have.
+        # Where standard input is no terminal click asks /dev/tty, which cron and docker do not have.
         key = click.getchar().lower() if sys.stdin.isatty() else _piped()
         click.echo(key if key.isprintable() else "", err=True)
         if key in {*_KEYS, "m", "q"}:
@@ -238,7 +238,7 @@ def _key() -> str:
 
 
 def _piped() -> str:
-    """Return the next key on standard input, skipping white space; "" at its end."""
+    """The next key on standard input, passing over white space; "" at its end."""
     while key := sys.stdin.read(1):
         if not key.isspace():
             return key.lower()

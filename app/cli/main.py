@@ -1,7 +1,7 @@
-"""The root command: its groups, its configuration file, and its exit status.
+"""The command's root: its groups, and how it ends.
 
-Exit status 0: success, also without hits. 1: a known error, reported in one line with its remedy, or a closed
-pipe. 2: wrong usage. 130: stopped by the user.
+Exit status 0: done, no hits included. 1: a known error, one clear line with its remedy, or a pipe that nobody
+reads any more. 2: usage. 130: stopped by the user.
 """
 
 import errno
@@ -35,12 +35,12 @@ from nearsay.app.cli.ui import ui
 from nearsay.data.document import visible
 from nearsay.data.errors import NearsayError
 
-_CONFIG = "nearsay.config"  # path of the configuration file
+_CONFIG = "nearsay.config"  # the file that gives options their defaults
 _NO_PLACE = {errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.ELOOP}
 
 
 class _Root(CommandGroup):
-    """Reports errors that the user can fix in one line, with exit status 1."""
+    """Turns what a user can mend into one line and exit status 1."""
 
     def main(self, *given: Any, **named: Any) -> Any:  # noqa: ANN401 - click's own
         """Run the command, with all three standard streams."""
@@ -89,9 +89,9 @@ class _Root(CommandGroup):
 
 
 def _open_closed_streams() -> None:
-    """Open /dev/null for standard streams that the parent has closed.
+    """Let a standard stream that whoever started us has closed be nothing, as /dev/null is.
 
-    Python sets those to None, and the next opened file would get their descriptor.
+    Python has None for it, and the next file to be opened would get its number.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -101,8 +101,8 @@ def _open_closed_streams() -> None:
 
 
 def _configure(ctx: click.Context, _: click.Parameter, given: Path | None) -> None:
-    """Set the defaults of options from a file: the given one, or the first that exists of the usual ones."""
-    # os.path does not raise without a home or permissions.
+    """Give options their defaults from a file: the one that is given, or the first of the usual ones."""
+    # By os.path, which raises nothing where there is no home or no right to look.
     of_user = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111
     usual = (Path("nearsay.toml"), Path(of_user, "nearsay", "config.toml"))
     file = given or next((place for place in usual if os.path.isfile(place)), None)  # noqa: PTH113
@@ -112,7 +112,7 @@ def _configure(ctx: click.Context, _: click.Parameter, given: Path | None) -> No
 
     try:
         ctx.default_map = _defaults(ctx.command, tomllib.loads(file.read_text("utf-8-sig")), {}, "nearsay")
-    except (OSError, ValueError) as error:  # including errors of TOML and UTF-8
+    except (OSError, ValueError) as error:  # of TOML and of UTF-8, too
         said = visible(f"{file}: {error}. Correct it, or name another file by --config")
         raise click.ClickException(said) from error
     ctx.meta[_CONFIG] = str(file.absolute())
@@ -121,11 +121,10 @@ def _configure(ctx: click.Context, _: click.Parameter, given: Path | None) -> No
 def _defaults(
     command: click.Command, section: Mapping[str, Any], above: Mapping[str, Any], path: str
 ) -> dict[str, Any]:
-    """Return what a section sets for a command and its subcommands, as click's `default_map`.
+    """What a section says of a command and of all below it, as click's `default_map`.
 
-    above: values of enclosing sections, by option name
-
-    Raises ValueError for a key that no command of the section has, and for a value of the wrong type.
+    above: what the sections around it say, by the long names of options. ValueError for a key that no command
+    of the section has, and for a value of another type
     """
     below = command.commands if isinstance(command, click.Group) else {}
     known = {key for key, _ in _options(command)} if section else {}
@@ -155,13 +154,13 @@ def _defaults(
                 raise ValueError(f"{key!r} of {path!r} takes texts and numbers, not {given!r}")
             if any("\0" in str(one) for one in (given if many else [given])):
                 raise ValueError(f"{key!r} of {path!r} holds a zero byte, which no option takes")
-            # As strings, as on the command line: a number of the wrong type is refused, not rounded.
+            # As on the command line: a number that is none of the option's kind is refused, and not rounded.
             found[str(option.name)] = given if option.is_flag else [*map(str, given)] if many else str(given)
     return found
 
 
 def _options(command: click.Command) -> Iterator[tuple[str, click.Option]]:
-    """Yield the options of a command and of all its subcommands, by long name."""
+    """The options of a command and of all below it, by their long names."""
     for one in command.params:
         if isinstance(one, click.Option) and not one.hidden and not isinstance(command, click.Group):
             yield max(one.opts, key=len).removeprefix("--"), one

@@ -1,4 +1,4 @@
-"""Output of the commands: text for people, JSON lines or CSV."""
+"""What the commands print: for people, or as JSON lines."""
 
 import csv
 import io
@@ -31,29 +31,29 @@ if TYPE_CHECKING:
     from nearsay.indexer.query.hit import Explanation
     from nearsay.indexer.writing.overview import CollectionOverview
 
-ROWS_FORMAT: Final = "nearsay.rows_format"  # key in a context's meta: table, csv, jsonl or json
-LIBRARY_GIVEN: Final = "nearsay.library.given"  # key in a context's meta: --library of the command line
+ROWS_FORMAT: Final = "nearsay.rows_format"  # in the context of a command: table, csv, jsonl or json
+LIBRARY_GIVEN: Final = "nearsay.library.given"  # in the context: the library that the command line names
 _CSV_COLUMNS: Final = "nearsay.csv_columns"
 _CONTROLS = re.compile("[\x7f-\x9f]")
 _CONTROLS_IN_CSV = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but the tab and the newline
-_ENDLESS = 1_000_000  # columns, so that no row wraps
-_LEAST_WIDTH = 8  # characters of its longest word that a cell must fit
+_ENDLESS = 1_000_000  # columns: no row is wrapped
+_LEAST_WIDTH = 8  # characters of a longer word that a cell has to have room for beside each other
 _REMEDY = re.compile(r": nearsay ((?:(?!\. |: )[^;,])+)$")
 _NUMBER = re.compile(r"-?[\d,.]+")
-_LONGEST = 60  # characters of a JSON value of unknown kind
+_LONGEST = 60  # characters of a value of JSON without a kind
 _PREVIEW = 400  # characters of a passage shown to a person
-_LEAST_SHARE = 0.0005  # smallest share of words visible in three decimals
+_LEAST_SHARE = 0.0005  # of the words in a score, to be seen in its three digits
 _Kind = TypeVar("_Kind")
 
 
 def rows_alone() -> bool:
-    """Return whether `--format` requests rows only: csv or jsonl."""
+    """Whether `--format` asks for rows and nothing beside them: csv or jsonl."""
     context = click.get_current_context(silent=True)
     return context is not None and context.meta.get(ROWS_FORMAT) in ("csv", "jsonl")
 
 
 def print_json(row: object) -> None:
-    """Print an object as one line of JSON, or as a row of CSV with `--format csv`."""
+    """One object as one line of JSON on standard output, or of CSV where `--format` asks for that."""
     value = row
     if isinstance(row, Report) and not rows_alone():
         value = row.to_json()
@@ -64,12 +64,12 @@ def print_json(row: object) -> None:
         _print_csv(cast("Mapping[str, Any]", value), context)
         return
     line = json.dumps(value, ensure_ascii=False, default=str)
-    # JSON leaves DEL and C1 controls unescaped, which terminals interpret.
+    # JSON lets DEL and the C1 controls stand as they are; a terminal obeys them.
     click.echo(_CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", line))
 
 
 def _print_csv(row: Mapping[str, Any], context: click.Context) -> None:
-    """Print a row with the columns of the first one; nested values are printed as JSON."""
+    """A row under the columns of the first one, which it is printed below; what is nested stays JSON."""
     first = _CSV_COLUMNS not in context.meta
     columns = context.meta.setdefault(_CSV_COLUMNS, list(row))
     text = io.StringIO()
@@ -82,7 +82,7 @@ def _print_csv(row: Mapping[str, Any], context: click.Context) -> None:
 
 
 def print_notes(notes: Iterable[str]) -> None:
-    """Print notes on standard error; a job also stores them for the page."""
+    """Plain sentences on standard error, beside the results; a job keeps them for the page, too."""
     keep = note_hearer()
     for note in notes:
         if keep is not None:
@@ -91,7 +91,7 @@ def print_notes(notes: Iterable[str]) -> None:
 
 
 def in_the_library(said: str, context: click.Context | None = None) -> str:
-    """Add --library to the command at the end of a message, if the command line has it."""
+    """A sentence whose remedy, the command at its end, works in the library that the command line named."""
     context = context or click.get_current_context(silent=True)
     remedy = _REMEDY.search(said)
     library = None if context is None else context.meta.get(LIBRARY_GIVEN)
@@ -106,7 +106,7 @@ def in_the_library(said: str, context: click.Context | None = None) -> str:
 
 
 def print_done(result: object, said: str, *, as_json: bool) -> None:
-    """Print what was done: as JSON, or as a sentence on standard error."""
+    """What was done: as JSON, or as a sentence on standard error."""
     if as_json:
         print_json(result)
     else:
@@ -114,9 +114,9 @@ def print_done(result: object, said: str, *, as_json: bool) -> None:
 
 
 def print_hits(hits: "Hits", *, as_json: bool, by_ranks: bool = False) -> None:
-    """Print the hits of a search, best first.
+    """The hits of a search, best first.
 
-    by_ranks: hybrid search ranked them by reciprocal ranks, so scores are not sums of a cosine and words
+    by_ranks: hybrid put them in order by their ranks, so that scores are no sum of a cosine and words
     """
     for hit in hits:
         if as_json:
@@ -130,7 +130,7 @@ def print_hits(hits: "Hits", *, as_json: bool, by_ranks: bool = False) -> None:
 
 
 def metadata_line(metadata: Mapping[str, Any]) -> str:
-    """Return the fields of a document with their values as in a filter: 20190308, author.name=Ada."""
+    """The fields of a document with their values as they stand in a filter: 20190308, author.name=Ada."""
     from nearsay.indexer.filters.fields import named_values
 
     plain = (
@@ -140,7 +140,7 @@ def metadata_line(metadata: Mapping[str, Any]) -> str:
 
 
 def _parts(hit: "Hit", *, by_ranks: bool) -> str:
-    """Return what a score consists of; "" if it is a plain cosine."""
+    """What a score is or was made of; nothing where it is a plain cosine."""
     scores = hit.scores
     cosine = "" if scores.dense is None else f"cosine {scores.dense:.3f}"
     bm25 = "" if scores.lexical is None else f"BM25 {scores.lexical:.2f}"
@@ -165,10 +165,9 @@ def _parts(hit: "Hit", *, by_ranks: bool) -> str:
 def _print_passage(
     found: "Hit | ShownPassage", said: str, below: str = "", why: "Explanation | None" = None
 ) -> None:
-    """Print rank, score and title, the text or why it matched, and its metadata.
+    """A block of lines: rank, score and title, the text or why it matched, and what it comes from.
 
-    said: after the title
-    below: a line under the text
+    said:  behind the title; below: a line of its own under the text
     """
     from nearsay.indexer.catalogue.passages import headline
 
@@ -188,10 +187,11 @@ def _print_passage(
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table with text left-aligned and numbers right-aligned.
+    """Print a table of left-aligned words and right-aligned numbers.
 
-    On a terminal, cells wrap to its width; if they would get too narrow, each cell gets its own line, as in
-    psql. Elsewhere each row is one line. Wide characters (CJK) count as two columns.
+    A terminal's width is kept by wrapping the cells, or, where that would leave too little of each, by a
+    line for each cell, as psql does; elsewhere each row is one line. Wide characters (CJK) count as two
+    columns.
     """
     from rich.cells import cell_len
     from rich.console import Console
@@ -232,9 +232,9 @@ def print_rows(
 ) -> None:
     """Print rows as lines of JSON or CSV, or as a table.
 
-    columns: titles of the table, each with a field of the row or a function that returns the cell
-    to_json: converts a row for JSON
-    whole: a single object that --json prints instead of the rows
+    columns: the titles of the table, each with the name of a row's field, or what gives its cell
+    to_json: what is printed of a row as JSON
+    whole:   the one object that --json prints instead of the rows
     """
     if as_json:
         for one in [whole] if whole is not None and not rows_alone() else map(to_json, rows):
@@ -245,7 +245,7 @@ def print_rows(
 
 
 def print_reports(found: Sequence[Report], *, as_json: bool) -> None:
-    """Print reports as lines of JSON, or as the tables that a job of the same command shows."""
+    """Reports as lines of JSON, or as the tables that a job of the same command shows."""
     from nearsay.app.jobs.results import results_of
 
     if as_json:
@@ -258,7 +258,7 @@ def print_reports(found: Sequence[Report], *, as_json: bool) -> None:
 
 
 def print_results(found: "JobResults", *, whole: bool = False) -> None:
-    """Print the tables of results; whole: do not truncate long values of unknown kinds."""
+    """The tables of what was reported; whole: also long values of what is of no known kind."""
     facts: list[Row] = [{"": name, "result": value} for name, value in found.facts.items()]
     longest = None if whole else _LONGEST
     rows = [{_label(name): _line(value, longest) for name, value in row.items()} for row in found.rows]
@@ -279,8 +279,8 @@ def _label(name: str) -> str:
 
 
 def _line(value: str | float, longest: int | None) -> str:
-    """Return a value of unknown kind, truncated if it is too long."""
-    if not isinstance(value, str):  # an integer may be an identifier: no separators
+    """A value of JSON without a kind, cut where it is longer."""
+    if not isinstance(value, str):  # a whole number may name something: no separators
         return significant(value) if isinstance(value, float) else str(value)
     line = " ".join(value.split())
     return line if longest is None or len(line) <= longest else line[: longest - 1] + "…"
@@ -297,7 +297,7 @@ def _json(value: Any) -> str:  # noqa: ANN401 - any JSON value
 
 
 def _terminal_width() -> int:
-    """Return the width to print in: at most 110 columns, 100 without a terminal."""
+    """How many columns there are to write in: at most 110, and 100 where it is not known."""
     return min(110, shutil.get_terminal_size().columns) if sys.stdout.isatty() else 100
 
 
@@ -309,9 +309,9 @@ _Passage = TypeVar("_Passage", bound="ShownPassage")
 def print_passages(
     found: Iterable[_Passage], said: Callable[[_Passage], tuple[str, str]], *, as_json: bool
 ) -> None:
-    """Print the passages in order, as text or JSON.
+    """The passages in order, each as a block of lines, or as JSON.
 
-    said: returns the texts after a passage's title and below it
+    said: what is told of a passage: behind its title, and in a line of its own
     """
     for each in found:
         if as_json:
@@ -321,7 +321,7 @@ def print_passages(
 
 
 def near_line(near: "Near | None", what: str) -> str:
-    """Return the nearest passage in a line."""
+    """Which passage is nearest, in a line."""
     if near is None:
         return ""
     title = beginning(near.title or near.text, _NEAR_PREVIEW)
@@ -330,14 +330,14 @@ def near_line(near: "Near | None", what: str) -> str:
 
 _SHOWN = 400  # characters of a passage
 _BACKGROUNDS = (230, 229, 228, 227, 226)  # of xterm's 256 colours: pale to strong yellow
-_AGAINST = 224  # pale red: a negative share
-_INK = 16  # black
-_LEAST = 0.2  # of the largest share; smaller ones are not marked
-_ROUNDING = 0.0005  # visible in three decimals
+_AGAINST = 224  # pale red: the word pulls the passage away from the query
+_INK = 16  # black, on all of these
+_LEAST = 0.2  # of the largest share: what has less stays unmarked
+_ROUNDING = 0.0005  # what shows in three decimals
 
 
 def indexed_words(found: "CollectionOverview") -> str:
-    """Return how many passages of the live generation are indexed, and how the others are searched."""
+    """How many passages of the live generation are in how many indexes, and what becomes of the others."""
     from nearsay.indexer.plans.plan import EXACT_UP_TO
 
     others, indexes = counted(found.unindexed, "passage"), found.indexes
@@ -350,19 +350,18 @@ def indexed_words(found: "CollectionOverview") -> str:
 
 
 def takes_colour() -> bool:
-    """Return whether standard output is a terminal that supports colour (https://no-color.org)."""
+    """Whether standard output is a terminal that wants colour (https://no-color.org)."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def explanation_lines(
     text: str, explanation: "Explanation", *, width: int = 95, in_colour: bool = False
 ) -> list[str]:
-    """Return the passage's text with its words marked by their shares, and below it why it matched.
+    """The passage's text with its words marked by their shares, and below it why it matched.
 
-    width: characters of a line
-    in_colour: mark words by background colour; otherwise shares are only listed
-
-    Control characters are shown as spaces. A long passage is shown from its best sentence.
+    width:     characters of a line
+    in_colour: mark words by background colour; without it the shares are told in words alone
+    Control characters of the text are shown as spaces. A long passage is shown from its best sentence on.
     """
     best = explanation.sentence
     start = best.start if best is not None and best.end > _SHOWN else 0
@@ -382,7 +381,7 @@ def explanation_lines(
 
 
 def _sum(explanation: "Explanation") -> str:
-    """Return the score as a sum, largest words first."""
+    """The score as a sum, largest words first."""
     named = dict(explanation.strongest_words())
     parts = [f"{word} {share:+.3f}" for word, share in named.items()]
     words = (*explanation.title, *explanation.words)
@@ -396,9 +395,9 @@ def _sum(explanation: "Explanation") -> str:
 
 
 def _marks(explanation: "Explanation") -> dict[int, int]:
-    """Return the background colours of the marked characters.
+    """The background of each marked character of the text.
 
-    Every word of a close passage has some share, so colours start at the median.
+    Every word of a passage that is near has some share, so the colours begin at the middle one.
     """
     shares = [word.share for word in (*explanation.words, *explanation.title)]
     if not shares:
@@ -423,12 +422,12 @@ def _background(share: float, most: float) -> int | None:
 
 
 def filled(text: str, width: int) -> str:
-    """Wrap a text to this many columns."""
+    """The text in lines of so many columns, broken at white space."""
     return "\n".join(_wrapped(text, 0, len(text), {}, width))
 
 
 def _wrapped(text: str, start: int, end: int, marks: dict[int, int], width: int) -> list[str]:
-    """Wrap part of a text at white space, or within words that are longer than a line."""
+    """Lines of the stretch, broken at white space, or within a word that is longer than a line."""
     lines: list[list[tuple[int, int]]] = [[]]
     room = width
     for found in re.finditer(r"\S+", text[start:end]):
@@ -447,7 +446,7 @@ def _wrapped(text: str, start: int, end: int, marks: dict[int, int], width: int)
 
 
 def _pieces(text: str, first: int, end: int, width: int) -> Iterator[tuple[int, int, int]]:
-    """Split a word into pieces that fit a line, with their width; a CJK character has two columns."""
+    """Where a word is cut so that each piece fits a line, and its columns: two for a character of CJK."""
     columns = 0
     for at in range(first, end):
         own = 2 if east_asian_width(text[at]) in "WF" else 1
@@ -459,7 +458,7 @@ def _pieces(text: str, first: int, end: int, width: int) -> Iterator[tuple[int, 
 
 
 def _styled(text: str, first: int, last: int, marks: dict[int, int]) -> str:
-    """Return the characters, with one style per run of the same background."""
+    """The characters, those of one background in one run."""
     runs = (
         ("".join(text[at] for at in run), colour) for colour, run in groupby(range(first, last), marks.get)
     )

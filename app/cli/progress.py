@@ -1,7 +1,6 @@
 """Progress of a command on standard error and for listeners, and an orderly stop at Ctrl-C or SIGTERM.
 
-A background job is such a listener, so that a page can show its progress.
-"""
+A job in the background listens, so that a page can show its progress."""
 
 import os
 import signal
@@ -29,7 +28,7 @@ _NOTED: ContextVar[NoteHearer | None] = ContextVar("nearsay_note_hearer", defaul
 
 @contextmanager
 def heard_by(hearer: ProgressHearer, noted: NoteHearer | None = None) -> Iterator[None]:
-    """Report progress of bars and lines created in this block to `hearer`, and notes to `noted`."""
+    """Report the progress of every bar and line that is made in this block to `hearer`, notes to `noted`."""
     before, noted_before = _HEARER.set(hearer), _NOTED.set(noted)
     try:
         yield
@@ -39,32 +38,32 @@ def heard_by(hearer: ProgressHearer, noted: NoteHearer | None = None) -> Iterato
 
 
 def hearer() -> ProgressHearer | None:
-    """Return the listener for progress, if there is one."""
+    """The listener that progress is reported to, if there is one."""
     return _HEARER.get()
 
 
 def note_hearer() -> NoteHearer | None:
-    """Return the listener for notes, if there is one."""
+    """The listener that notes are reported to, if there is one."""
     return _NOTED.get()
 
 
 _SECONDS_BETWEEN_LINES = 10.0
 _SECONDS_BETWEEN_DRAWINGS = 0.2
-_USUAL_COLUMNS = 80  # of a terminal of unknown width
+_USUAL_COLUMNS = 80  # of a terminal that does not say
 _BAR = 10  # columns
 
 
 class _Line:
-    """Updates one line on a terminal; writes a line every ten seconds elsewhere."""
+    """Keeps one line up to date on a terminal, and writes one every ten seconds elsewhere."""
 
     _look: "JobProgress"  # the last one
 
     def __init__(self) -> None:
-        """Draws nothing yet."""
+        """Nothing is drawn yet."""
         self._terminal = sys.stderr.isatty()
         self._hearer = hearer()
         self._said = time.monotonic()
-        self._drawn = False  # the cursor is at the end of a line
+        self._drawn = False  # the cursor stands behind a line
 
     def __enter__(self) -> Self:
         return self
@@ -73,14 +72,14 @@ class _Line:
         self.close()
 
     def close(self) -> None:
-        """Draw the current state and go to the next line."""
+        """Go to the next line; what was drawn stays, as it is now."""
         if self._drawn:
             self._draw()
             click.echo(err=True)
             self._drawn = False
 
     def _show(self, look: "JobProgress") -> None:
-        """Call the listener, if there is one, and redraw if it is time to."""
+        """Tell the listener, if there is one, and draw where it is time to."""
         self._look = look
         if self._hearer is not None:
             self._hearer(look)
@@ -94,24 +93,24 @@ class _Line:
         if not self._terminal:
             click.echo(self._look.words(), err=True)
             return
-        share, room = self._look.share, _columns() - 1  # a line that wraps cannot be redrawn
+        share, room = self._look.share, _columns() - 1  # a line that wraps cannot be drawn over
         bar = "" if share is None else f"{'█' * round(_BAR * share):░<{_BAR}} "
         click.echo("\r\x1b[K" + (bar + self._look.words(room - len(bar)))[:room], err=True, nl=False)
         self._drawn = True
 
 
 class ProgressBar(_Line):
-    """Shows the progress of work that is counted."""
+    """A listener to work that is counted."""
 
     def __init__(self, what: str, *, unit: str = "passages") -> None:
-        """`what`: the work in a word; `unit`: what is counted."""
+        """`what`: the work, in a word; `unit`: what is counted."""
         super().__init__()
         self._made_for = self._what, self._unit = what, unit
         self._begun = self._said
         self.at(0)
 
     def __call__(self, progress: "Progress") -> None:
-        """Show the progress."""
+        """Show one look at the work."""
         self.at(progress.done, progress.total, doing=progress.doing, unit=progress.unit)
 
     def at(self, done: int, total: int | None = None, *, doing: str = "", unit: str = "") -> None:
@@ -142,7 +141,7 @@ class ProgressBar(_Line):
         )
 
     def _turn_to(self, what: str, unit: str) -> None:
-        """Start another kind of work; shown at once, since its first step may take long."""
+        """From now on something else is done: said at once, since its first step may take long."""
         self.close()
         self._what, self._unit = what, unit
         self._begun = self._said = time.monotonic()
@@ -153,10 +152,10 @@ class ProgressBar(_Line):
 
 
 class TrainingLine(_Line):
-    """Shows the progress of a training."""
+    """A listener to a training."""
 
     def __init__(self, before: ProgressBar | None = None) -> None:
-        """`before`: progress bar of the preparation, which the first step closes."""
+        """`before`: the bar of what comes before the training, which its first step closes."""
         super().__init__()
         self._before = before
         self._contended = False
@@ -166,7 +165,7 @@ class TrainingLine(_Line):
             self._hearer(JobProgress("preparing", "steps", 0, None, None, None, 0.0, None))
 
     def __call__(self, progress: "TrainingProgress") -> None:
-        """Show the progress; a warning that other programs use the cores gets its own line."""
+        """Show one look at the run; that other programs begin to take the cores is a line of its own."""
         from nearsay.app.jobs import JobProgress
 
         if self._before is not None:
@@ -194,7 +193,7 @@ class TrainingLine(_Line):
 
 
 def _columns() -> int:
-    """Return the width of the terminal of standard error."""
+    """How wide the terminal is; standard output may be another place."""
     try:
         return os.get_terminal_size(sys.stderr.fileno()).columns or _USUAL_COLUMNS
     except (OSError, ValueError):
@@ -203,9 +202,9 @@ def _columns() -> int:
 
 @contextmanager
 def stoppable() -> Iterator[Callable[[], bool]]:
-    """Make the first Ctrl-C or SIGTERM stop the run after its current step, and a second one at once.
+    """Let the first Ctrl-C or SIGTERM ask the run to end after what it is at; a second one ends it at once.
 
-    Yields a function that returns whether a stop was requested.
+    Gives a function that says whether that was asked.
     """
     asked: list[int] = []
 
@@ -227,7 +226,7 @@ def stoppable() -> Iterator[Callable[[], bool]]:
 def interruptible(
     listener: Callable[[int, int | None], None], stop: Callable[[], bool] | None
 ) -> Callable[[int, int | None], None]:
-    """Make a listener raise KeyboardInterrupt once a stop was requested."""
+    """Make a listener end what it listens to, with KeyboardInterrupt, once stopping was asked for."""
 
     def listen(done: int, total: int | None) -> None:
         listener(done, total)

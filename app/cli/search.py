@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item")
 _BY_DOCUMENT = option("Only return the best passage of each document.")
-_TOGETHER: Final = 64  # queries encoded and scored together
+_TOGETHER: Final = 64  # queries that are encoded and scored at once
 
 
 @dataclass(frozen=True)
 class _How:
-    """The options of a search, named as in `Collection.search`."""
+    """The options of a search, as `Collection.search` names them."""
 
     where: str | None = WHERE
     mode: Literal["dense", "lexical", "hybrid"] = MODE
@@ -84,7 +84,7 @@ def search(
 
 
 def _check_asked(query: str | None, queries: str | None) -> None:
-    """Raise UsageError unless either a query or a file of queries is given."""
+    """UsageError unless either a query or a file of them is given."""
     if query == "-":
         raise click.UsageError("queries on standard input are read with -f: nearsay search COLLECTION -f -")
     if (query is None) is (queries is None):
@@ -93,12 +93,12 @@ def _check_asked(query: str | None, queries: str | None) -> None:
 
 
 def _answer_all(target: "Collection", source: str, limit: int, how: dict[str, Any]) -> None:
-    """Print the results of each query as JSON; raises BadInputError at the end if a line is not a query."""
+    """Print an answer a query as JSON; BadInputError at the end if a line could not be asked."""
     from nearsay.data.errors import BadInputError
     from nearsay.data.faults import Fault
     from nearsay.data.query_file import iterate_queries
 
-    # Unbuffered: Python aborts at exit if a thread still waits in the buffer's lock.
+    # Read without the lock of Python's own buffer, at which a reader that still waits would end the process.
     stdin = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer) if source == "-" else None
     answered, faults = 0, 0
     for some in _as_they_come(iterate_queries(source, stdin), _TOGETHER):
@@ -127,8 +127,8 @@ def _answer_all(target: "Collection", source: str, limit: int, how: dict[str, An
 
 
 def _as_they_come(items: Iterable[_Item], most: int) -> Iterator[list[_Item]]:
-    """Group the items that are available, at most `most`, so that a client that waits is answered at once."""
-    # The last item is an error, or None at the end.
+    """Group what is there by now, at most so many: whoever writes one query and waits is answered at once."""
+    # The last is what ended them: an error, or None.
     there: queue.Queue[_Item | BaseException | None] = queue.Queue(4 * most)
 
     def read() -> None:

@@ -60,7 +60,7 @@ class _Head:
 
 @dataclass(frozen=True)
 class _ReaderHead(_Head):
-    """The same with a longer default length."""
+    """The same, whose texts are longer."""
 
     length: int = LENGTH(384)
 
@@ -166,7 +166,7 @@ def _train(
     linear: dict[str, Any] | None,
     settings: "Callable[[], ReaderSettings] | None" = None,
 ) -> None:
-    """Train a head and print the results; linear: settings of a linear layer, trained instead."""
+    """Train a head and print what came of it; linear: how a linear layer is fitted instead."""
     if linear is not None:
         why = "is for a training in steps, and a linear layer is fitted at once: leave it out"
         refuse_given(why, "epochs", "batch", "learning_rate", "freeze", "seed", "inexact_resume")
@@ -177,7 +177,7 @@ def _train(
     files = {name: read(place) for name, place in places.items() if place is not None}
     for rows in files.values():
         print_notes(getattr(rows, "notes", ()))
-    # These imports take seconds, so files are checked first.
+    # Seconds: after all files.
     from nearsay.training.bert.heads.fine_tuning import FineTuning, Freezing
     from nearsay.training.bert.heads.kinds import LinearFit
     from nearsay.training.bert.heads.train_head import train_head
@@ -202,7 +202,7 @@ def _train(
             precision=head.run.precision,
             exact_resume=not head.resuming.inexact_resume,
         )
-    # a linear layer is solved directly, without steps to stop between
+    # a linear layer is solved, not trained in steps that Ctrl-C could end between
     noted = nullcontext(Watch(report=note, log_to=head.resuming.log_to))
     with noted if linear is not None else head.resuming.watched() as watch:
         result = train_head(

@@ -43,7 +43,7 @@ def _ranks(_context: click.Context, _option: click.Parameter, value: str) -> tup
 
 @dataclass(frozen=True)
 class _Sources:
-    """Sources of pairs, corpus, encoder and cross-encoder."""
+    """Where pairs, corpus, encoder and cross-encoder come from."""
 
     pairs: Path = argument(type=EXISTING)
     columns: tuple[str, ...] | None = COLUMNS(metavar="ANCHOR,POSITIVE")
@@ -67,7 +67,7 @@ class _Sources:
 
 @dataclass(frozen=True)
 class _Mining:
-    """Ranks, margins and score bounds of negatives, their number, and how they are drawn."""
+    """The ranks, margins and score bounds of a negative, how many, and how they are drawn."""
 
     per_anchor: int = option("Number of negatives per anchor.", default=3)
     ranks: tuple[int, int] = option(
@@ -96,7 +96,7 @@ class _Mining:
     seed: int = SEED(0)
 
     def config(self) -> "MiningConfig":
-        """Return these settings for the library."""
+        """The same for the library."""
         from nearsay.training.sentence.negatives.mining_corpus import MiningConfig
 
         first, last = self.ranks
@@ -135,7 +135,7 @@ def negatives(
 
 
 def _write(mined: "MinedNegatives", out: Path) -> None:
-    """Write the rows atomically. Raises BadInputError if there are none."""
+    """Write the rows to a file that is there whole or not at all; BadInputError when there are none."""
     from nearsay.indexer.query.export import write_csv, write_lines
     from nearsay.training.sentence.negatives.candidates import Filter
 
@@ -177,7 +177,7 @@ def _mine(source: _Sources, config: "MiningConfig", fields: TextFields, place: E
 
 
 def _pairs(source: _Sources) -> "tuple[list[tuple[str, str]], RetrievalSet | None]":
-    """Return the pairs, and the judged corpus that they come from."""
+    """The pairs, and the judged corpus that they are from."""
     from nearsay.data.retrieval_set import read_retrieval_set
     from nearsay.data.sentence_examples.conversion import as_pairs
     from nearsay.data.sentence_examples.reading import read_sentence_examples

@@ -1,4 +1,4 @@
-"""`nearsay train sentence`, `cross-encoder` and `adapt`: training on examples, or on a collection alone."""
+"""`nearsay train sentence`, `cross-encoder` and `adapt`: from examples, or from a collection alone."""
 
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, fields, is_dataclass, make_dataclass, replace
@@ -71,7 +71,7 @@ LOSSES_OF_PAIRS = "Losses: " + "; ".join(f"{loss}, to {loss.row.help}" for loss 
 
 @dataclass(frozen=True)
 class Data:
-    """Data to train and evaluate on."""
+    """What is trained and measured on."""
 
     columns: tuple[str, ...] | None = COLUMNS
     label: str | None = option(
@@ -85,7 +85,7 @@ class Data:
 
 
 def _setting(part: Field[Any]) -> tuple[str, Any, Any]:
-    """Return the option for a setting of losses; losses that use it and defaults come from their table."""
+    """The option for a setting of losses: which use it and what is usual, from their table."""
     usual: dict[str, list[str]] = {}
     for kind in ObjectiveKind:
         if part.name in kind.loss.settings:
@@ -111,7 +111,7 @@ _Settings: Any = make_dataclass("_Settings", [_setting(part) for part in _OF_OBJ
 
 @dataclass(frozen=True)
 class Objective:
-    """The loss of a sentence encoder."""
+    """What a sentence encoder is trained by."""
 
     objective: ObjectiveKind | None = _OBJECTIVE
     settings: _Settings = GROUP
@@ -120,7 +120,7 @@ class Objective:
 
 @dataclass(frozen=True)
 class Structure:
-    """The architecture of a sentence encoder."""
+    """What a sentence encoder is made of."""
 
     base: str | None = _BASE
     pooling: Literal["cls", "mean", "max", "mean-sqrt-length", "weighted", "last"] | None = POOLING(
@@ -146,7 +146,7 @@ class Structure:
 
 @dataclass(frozen=True)
 class Adapters:
-    """Which weights of a sentence encoder are trained."""
+    """How much of a sentence encoder is trained."""
 
     training_length: int | None = option(
         "Maximum number of tokens in a sequence during training.", shown="--length"
@@ -164,7 +164,7 @@ class Adapters:
 
 @dataclass(frozen=True)
 class Training:
-    """Length and optimisation of a training, for both kinds of encoders."""
+    """How long and by which steps both kinds of encoders are trained."""
 
     epochs: float | None = EPOCHS(shown="by the number of rows")
     steps: int | None = STEPS
@@ -190,7 +190,7 @@ class Training:
 
 @dataclass(frozen=True)
 class CrossModel:
-    """Loss and architecture of a cross-encoder."""
+    """What a cross-encoder is trained by and made of."""
 
     objective: CrossLoss | None = _OBJECTIVE
     negatives: int = option(
@@ -206,7 +206,7 @@ _OF_FILES = ("kind", "columns", "label", "rows", "objective", "guide")
 
 
 def flat(*groups: Any) -> dict[str, Any]:  # noqa: ANN401 - dataclasses
-    """Return the options of groups, including nested ones, by name."""
+    """The options of groups, and of groups in them, by their names."""
     found: dict[str, Any] = {}
     for group in groups:
         for part in fields(group):
@@ -216,7 +216,7 @@ def flat(*groups: Any) -> dict[str, Any]:  # noqa: ANN401 - dataclasses
 
 
 def recipe_of(files: tuple[str, ...], options: Mapping[str, Any]) -> "Recipe":
-    """Return the recipe of the options, or a default one, changed by the other options."""
+    """The recipe that the options name, changed by the other options."""
     from nearsay.data.errors import BadInputError
     from nearsay.training.sentence.fine_tuning.recipe import Recipe, read_recipe
     from nearsay.training.sentence.fine_tuning.settings import (
@@ -243,7 +243,7 @@ def recipe_of(files: tuple[str, ...], options: Mapping[str, Any]) -> "Recipe":
     if given["inexact_resume"]:
         training["exact_resume"] = False
     if lengths and lengths != ["minutes"]:
-        training.setdefault("minutes", None)  # overrides the recipe
+        training.setdefault("minutes", None)  # what a recipe says of it gives way
     if lengths and lengths != ["steps"]:
         training.setdefault("steps", None)
     if "sampling" in training:
@@ -267,14 +267,14 @@ def recipe_of(files: tuple[str, ...], options: Mapping[str, Any]) -> "Recipe":
 
 
 def _with_guide(one: "SetRecipe") -> "SetRecipe":
-    """Resolve the guide of a recipe's set in the current library."""
+    """A recipe's set, its guide as the library at hand knows it."""
     if one.guide is None:
         return one
     return replace(one, guide=encoder_named(one.guide, click.get_current_context()))
 
 
 def _require_files(files: tuple[str, ...], given: Mapping[str, Any]) -> None:
-    """Raise BadInputError for options about files if there are none; recipes have their own."""
+    """Raise BadInputError for options about files when there is no file; a recipe tells its own."""
     from nearsay.data.errors import BadInputError
 
     if files:
@@ -406,7 +406,7 @@ def cross_encoder(
 
 
 def _print(results: list["SeedResult"], *, as_json: bool) -> None:
-    """Print the results of the trainings. Raises KeyboardInterrupt if the last was stopped."""
+    """What came of the trainings; KeyboardInterrupt when the last was stopped."""
     from nearsay.training.evaluation.judged.reports import OverSeeds, Trained
     from nearsay.training.sentence.fine_tuning.run_recipe import spread_of
 
@@ -414,7 +414,7 @@ def _print(results: list["SeedResult"], *, as_json: bool) -> None:
     if last is not None and not last.finished:
         raise KeyboardInterrupt
     if last is not None and not last.leads:
-        return  # torchrun's first process prints the results
+        return  # another of torchrun's processes tells what came of it
     done = [(one, one.result) for one in results if one.result is not None]
     trained: list[Report] = [
         Trained(
@@ -482,9 +482,7 @@ def adapt(
     from nearsay.training.run.training_progress import Watch
 
     tests = read_judged_sets(evaluate, note)
-    from nearsay.indexer.encoder_candidate import (
-        adapt_to_collection,
-    )  # takes seconds, so files are checked first
+    from nearsay.indexer.encoder_candidate import adapt_to_collection  # seconds: after all files
     from nearsay.training.evaluation.judged.reports import Trained
     from nearsay.training.sentence.adaptation.adapt import Adaptation
 

@@ -1,4 +1,4 @@
-"""`nearsay train average`, `distill`, `reduce` and `static`: encoders derived from other encoders."""
+"""`nearsay train average`, `distill`, `reduce` and `static`: encoders made of other encoders."""
 
 from itertools import chain, islice
 from pathlib import Path
@@ -41,8 +41,8 @@ def average(
 ) -> None:
     """Average the weights of several encoders that were trained from the same base.
 
-    ENCODER is a folder of an encoder, as created by `nearsay train sentence --seeds 3`. The average is as
-    fast as each of them and often better than all.
+    ENCODER is a folder of an encoder, as made by `nearsay train sentence --seeds 3`. The average is as fast
+    as each of them and often better than all.
 
     \b
     Example:
@@ -61,7 +61,7 @@ def average(
 def _layers(
     _context: click.Context, _option: click.Parameter, value: str | None
 ) -> int | tuple[int, ...] | None:
-    """Parse the number of layers, "3", or their numbers, "0,2,4"."""
+    """How many layers, of "3", or which, of "0,2,4"."""
     if value is None:
         return None
     try:
@@ -131,7 +131,7 @@ def distill(
     folder = nearest_folder(out)
     texts = [read_sentence_examples(file, columns=columns, folder=folder) for file in files]
     for place, one in enumerate(texts):
-        if one.kind is ExampleKind.CLASSES:  # labels are ignored, so texts without a class are used, too
+        if one.kind is ExampleKind.CLASSES:  # no label is looked at: texts without a class count, too
             texts[place] = read_sentence_examples(
                 files[place], kind=ExampleKind.TEXTS, columns=columns, folder=folder
             )
@@ -142,9 +142,7 @@ def distill(
         find_encoder(encoder)
     dev_sets, tests = (read_judged_sets(specs, note) for specs in ([dev] if dev else [], evaluate))
     from nearsay.training.evaluation.judged.reports import Trained
-    from nearsay.training.sentence.compression.distillation import (
-        distil,
-    )  # takes seconds, so files are checked first
+    from nearsay.training.sentence.compression.distillation import distil  # seconds: after all files
     from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
 
     options = SentenceTraining(
@@ -194,7 +192,7 @@ def reduce(
     as_json: bool = JSON,
     run: Run = GROUP,
 ) -> None:
-    """Create an encoder with fewer dimensions.
+    """Make an encoder with fewer dimensions.
 
     ENCODER is a name or folder. TEXT is a file, folder, quoted glob, or - for standard input with a few
     thousand texts like those to be searched. Use matryoshka for an encoder that was trained with
@@ -215,11 +213,8 @@ def reduce(
     require_new(out)
     reading = read(sources, fields.reading()) if sources else None
     texts = reading.texts() if reading else iter(())
-    first = [*islice(texts, 1)]  # raises now if no file can be used
-    from nearsay.training.sentence.compression.reduction import (
-        reduce_encoder,
-        truncate_encoder,
-    )  # takes seconds
+    first = [*islice(texts, 1)]  # or the error of a file of which nothing can be used
+    from nearsay.training.sentence.compression.reduction import reduce_encoder, truncate_encoder  # seconds
 
     if reading is None:
         report = truncate_encoder(encoder, out, dimension=dimension)
@@ -253,7 +248,7 @@ def static(
     as_json: bool = JSON,
     run: Run = GROUP,
 ) -> None:
-    """Create a static encoder: one vector per token, and no transformer.
+    """Make a static encoder: one vector per token, and no transformer.
 
     Static encoders are many times faster and less accurate. ENCODER is the name or folder of the encoder to
     start from. TEXT is a file, folder, quoted glob, or - for standard input; a few thousand unlabelled texts
@@ -275,7 +270,7 @@ def static(
         reading = read(sources, fields.reading()) if sources else None
         sample = TextSample(reading.texts() if reading else (), rows, seed=seed)
         print_notes([*(reading.notes if reading else ()), *([sample.note] if sample.note else ())])
-        from nearsay.training.sentence.compression.static_encoder import make_static_encoder  # takes seconds
+        from nearsay.training.sentence.compression.static_encoder import make_static_encoder  # seconds
 
         report = make_static_encoder(
             encoder,

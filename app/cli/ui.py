@@ -1,4 +1,4 @@
-"""`nearsay ui`: the web page."""
+"""`nearsay ui`: the page in the browser."""
 
 import getpass
 import os

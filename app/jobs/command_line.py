@@ -1,4 +1,4 @@
-"""The command of a job: checking whether it can run in the background, and the options added to it."""
+"""A job is a `nearsay` command: whether it can be one, and what is added to it in the background."""
 
 import json
 import shlex
@@ -15,10 +15,10 @@ from nearsay.app import ONLY_CHECKED
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 
-_NOT_JOBS = {"jobs", "ui"}  # these cannot be jobs
-_COMMAND: Final = "nearsay.app.cli.main:main"  # by name: the command line imports this module
+_NOT_JOBS = {"jobs", "ui"}  # a page and the care for jobs are no jobs
+_COMMAND: Final = "nearsay.app.cli.main:main"  # by name: the command line stands on this, as the page does
 _PLACE: Final = ("library", "database")
-_HOW: Final = {"library", "database", "device", "precision", "as_json"}  # not part of a job's subject
+_HOW: Final = {"library", "database", "device", "precision", "as_json"}  # no part of what a job is about
 _HELP = {"-h", "--help", "--version"}
 
 
@@ -26,35 +26,35 @@ _HELP = {"-h", "--help", "--version"}
 class CheckedCommand:
     """A command that can be a job."""
 
-    arguments: tuple[str, ...]  # of `nearsay`
-    collection: str | None  # its argument COLLECTION
-    product: str | None  # the path in --out; None with --no-file
-    # The command and its options, without library and device: equal subjects have equal results.
+    arguments: tuple[str, ...]  # what stands behind `nearsay`
+    collection: str | None  # the one that it names
+    product: str | None  # what its --out names; None too with --no-file
+    # The command and its values, without where and how it is run: two that are equal find the same.
     subject: Mapping[str, JsonValue]
 
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """The command that the arguments name."""
+    """The command that arguments name."""
 
-    path: tuple[str, ...]  # such as documents, add
-    rest: tuple[str, ...]  # the arguments after it
+    path: tuple[str, ...]  # its name: documents, add
+    rest: tuple[str, ...]  # what stands behind it
     command: click.Command
     context: click.Context  # of its group
 
     @property
     def options(self) -> set[str]:
-        """Its options: --json, --library."""
+        """What it takes: --json, --library."""
         return {name for one in self.command.params if isinstance(one, click.Option) for name in one.opts}
 
 
 def checked(
     arguments: Sequence[str], *, device: str | None = None, precision: str = "auto"
 ) -> CheckedCommand:
-    """Check a job's command; add --device and --precision if they are given here but not in the arguments.
+    """The command of these arguments, with --device and --precision where they are known and not said.
 
-    Arguments are parsed as by the command. Raises BadInputError with the command's message if they are wrong,
-    and if they name a library or need a terminal.
+    Arguments are read as the command reads them: BadInputError in its own words if they are not right, if
+    they name a library, or if they want what a job in the background has not.
     """
     storable(*arguments)
     if _HELP & set(arguments):
@@ -65,7 +65,7 @@ def checked(
     except click.UsageError as error:
         path = "nearsay" if error.ctx is None else error.ctx.command_path
         raise BadInputError(f"{path}: {error.format_message()}") from error
-    shown = " ".join(["nearsay", *named.path])  # no options: one may contain a password
+    shown = " ".join(["nearsay", *named.path])  # and no more: an option may hold a password
     if "-" in named.rest:
         raise BadInputError(f"{shown}: a job reads no standard input. Write it to a file, and name that")
     for option in _PLACE:
@@ -91,7 +91,7 @@ def checked(
 
 
 def _of_file(context: click.Context) -> list[str]:
-    """Return the options set by the configuration file: a job keeps them if the file changes."""
+    """The options that the configuration file gives a command: its job keeps them if the file changes."""
     arguments: list[str] = []
     for one in context.command.params:
         given = context.get_parameter_source(str(one.name)) is ParameterSource.DEFAULT_MAP
@@ -108,7 +108,7 @@ def _of_file(context: click.Context) -> list[str]:
 
 
 def background_arguments(arguments: Sequence[str], library: Path) -> list[str]:
-    """Return the arguments for a library, with --json if the command has it."""
+    """The same in a library, with --json where the command has it."""
     named = _named(arguments)
     added = ["--library", str(library)] if "--library" in named.options else []
     if "--json" in named.options and "--json" not in named.rest:
@@ -117,17 +117,17 @@ def background_arguments(arguments: Sequence[str], library: Path) -> list[str]:
 
 
 def shell_line(arguments: Sequence[str], library: Path) -> str:
-    """Return the command line as a user would type it."""
+    """The same for a terminal, as a person would write it."""
     try:
         named = _named(arguments)
-    except click.UsageError:  # from another version of nearsay
+    except click.UsageError:  # of another version of nearsay
         return shlex.join(["nearsay", *arguments])
     added = ["--library", str(library)] if "--library" in named.options else []
     return shlex.join(["nearsay", *named.path, *added, *named.rest])
 
 
 def storable(*texts: str | None) -> None:
-    """Raise BadInputError for a text that the catalogue cannot store."""
+    """BadInputError for a text that a catalogue cannot hold."""
     for text in texts:
         try:
             bad = text is not None and b"\0" in text.encode()
@@ -142,7 +142,7 @@ def _named(arguments: Sequence[str]) -> _Named:
     running = click.get_current_context(silent=True)
     defaults = None if running is None else running.find_root().default_map
     context = click.Context(command, info_name="nearsay", default_map=defaults)
-    context.meta[ONLY_CHECKED] = True  # encoder names are resolved later, in the job's library
+    context.meta[ONLY_CHECKED] = True  # names of encoders are those of the job's library
     path: list[str] = []
     rest = list(arguments)
     while isinstance(command, click.Group):
@@ -161,9 +161,9 @@ def _named(arguments: Sequence[str]) -> _Named:
 
 
 def options_of(chosen: Mapping[str, Any]) -> list[str]:
-    """Return options as arguments, by long name with _ instead of -.
+    """The options of a command as arguments, by their long names with _ for -.
 
-    None, False (an absent flag) and empty lists are omitted; several values repeat the option.
+    None, False (an absent flag) and an empty list are left away; several values repeat the option.
     """
     arguments: list[str] = []
     for name, value in chosen.items():

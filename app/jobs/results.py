@@ -1,4 +1,4 @@
-"""Results of commands and jobs as the tables that the command line and the page show."""
+"""What a command reported or a job found, as the tables that the command line and the page show."""
 
 import json
 import textwrap
@@ -34,25 +34,25 @@ if TYPE_CHECKING:
     from nearsay.training.sentence.negatives.candidates import MiningReport
 
 _FEW_FACTS = 12
-_NAME = 40  # characters of a cluster's name with its indent
-_PASSAGE = 40  # characters of its example
+_NAME = 40  # characters of a cluster's name, the indent among them
+_PASSAGE = 40  # of its example
 _OTHERS = ("_dot", "_euclidean", "_manhattan")
 
 
 @dataclass(slots=True)
 class JobResults:
-    """Tables of text and numbers, ready to be shown; empty ones were not reported."""
+    """Tables of text and numbers, ready to be shown; what a job did not print is empty."""
 
-    changes: list[Row] = field(default_factory=list)  # a row per judged set: before, after, interval
-    figures: list[Row] = field(default_factory=list)  # of evaluations, a row per set
+    changes: list[Row] = field(default_factory=list)  # a judged set a row: before, after, interval
+    figures: list[Row] = field(default_factory=list)  # of evaluations, a set a row
     facts: dict[str, str] = field(default_factory=dict)  # single figures: steps, seconds, dev figures
     tables: list[list[Row]] = field(default_factory=list)  # of other reports
-    rows: list[Row] = field(default_factory=list)  # JSON of unknown kind
-    lines: list[str] = field(default_factory=list)  # sentences, and lines that are not JSON
+    rows: list[Row] = field(default_factory=list)  # JSON without a kind that is known
+    lines: list[str] = field(default_factory=list)  # what is said in sentences, and what is no JSON
 
 
 def read_results(output: Sequence[Any]) -> JobResults:
-    """Sort a job's output into tables; output: from `Job.output`."""
+    """Sort what a job printed; output: as `Job.output` gives it."""
     known: list[Report] = []
     rows: list[Row] = []
     lines: list[str] = []
@@ -72,7 +72,7 @@ def read_results(output: Sequence[Any]) -> JobResults:
 
 
 def results_of(found: Iterable[Report]) -> JobResults:
-    """Return the tables of reports. Raises KeyError for a report of a kind without tables."""
+    """Reports as the command line and the page show them; KeyError for one of a kind without tables."""
     kinds: dict[str, list[Report]] = {}
     for report in found:
         kinds.setdefault(report.REPORT, []).append(report)
@@ -105,7 +105,7 @@ def _over_seeds(spreads: Sequence["OverSeeds"], found: JobResults) -> None:
 
 
 def changes_table(changes: Iterable["JudgedChange"]) -> list[Row]:
-    """Return the figures of judged sets before and after a training, a row per set."""
+    """What judged sets gave before and after a training, a set a row."""
     return [
         {
             "set": one.set,
@@ -122,9 +122,9 @@ def changes_table(changes: Iterable["JudgedChange"]) -> list[Row]:
 
 
 def evaluation_row(one: "Evaluation", *, every_similarity: bool = False) -> Row:
-    """Return an encoder's results on a judged set: the main metric, then the others.
+    """What an encoder reached on a judged set: the figure that decides, and the others.
 
-    every_similarity: also metrics of dot products and distances
+    every_similarity: also those of dot products and distances, beside the cosine's
     """
     counts = (
         counted(value, "query" if name == "queries" else name.removesuffix("s"), name).replace("_", " ")
@@ -145,18 +145,18 @@ def evaluation_row(one: "Evaluation", *, every_similarity: bool = False) -> Row:
 
 
 def _evaluations(measured: Sequence["Evaluation"], found: JobResults) -> None:
-    """A row per set; metrics of other similarities than the cosine are shown only for a single set."""
+    """A row a set, in which the cosine speaks for all similarities unless there is room for them."""
     found.figures += [evaluation_row(one, every_similarity=len(measured) == 1) for one in measured]
 
 
 def _layer_scores(scores: Sequence["LayerScore"], found: JobResults) -> None:
-    """A row for each layer and combination, a column for each pooling, with the main metric."""
+    """A row for each layer and combination, a column for each pooling, by the figure that decides."""
     measure = next(iter(scores[0].figures))
     best = max(scores, key=lambda one: one.figures[measure])
     cells = {(one.layers, str(one.pooling)): one.figures[measure] for one in scores}
     poolings = [
         str(one.pooling) for one in scores if one.layers == scores[-1].layers
-    ]  # combinations may lack some
+    ]  # of the first, not all
     rows: list[Row] = []
     for layers in dict.fromkeys(one.layers for one in scores):
         row: Row = {"layer": layers}
@@ -167,7 +167,7 @@ def _layer_scores(scores: Sequence["LayerScore"], found: JobResults) -> None:
 
 
 def _improvements(improvements: Sequence["Improvement"], found: JobResults) -> None:
-    """A row for each candidate; the last line is the recommendation."""
+    """What was tried to improve a search, a candidate a row; the last line is what is recommended."""
     for report in improvements:
         found.tables.append(
             [
@@ -205,7 +205,7 @@ def _sentences(some: Iterable[Any], found: JobResults) -> None:
 
 
 def _plain_figures(some: Sequence[Report], found: JobResults) -> None:
-    """Numbers and texts by name, without nested values and those not measured."""
+    """Each number and text under its name; what was not measured and what is nested is left out."""
     for report in some:
         found.facts |= {
             name.replace("_", " "): _number(value)
@@ -250,7 +250,7 @@ def _compared_encoders(encoders: Sequence["ComparedEncoder"], found: JobResults)
 
 
 def _plans(some: Sequence["TunedPlan"], found: JobResults) -> None:
-    """The contract of a plan, and a row for each candidate with its final setting."""
+    """What a plan promises, and a row each candidate at the setting that it was left at."""
     for plan in (report.plan for report in some):
         found.facts["contract"] = str(plan.contract)
         found.facts["measured"] = f"at {counted(plan.measured_at, 'passage')} with {plan.evidence}"
@@ -295,12 +295,12 @@ def _measured(candidate: str, row: "Measured | GpuMeasured", searched: Mapping[s
 
 
 def built_words(kind: str, shape: Mapping[str, int]) -> str:
-    """Return how an index is built: ivf (lists 64)."""
+    """How an index is built: ivf (lists 64)."""
     return f"{kind} ({settings_words(shape)})" if shape else str(kind)
 
 
 def settings_words(values: Mapping[str, int]) -> str:
-    """Return the settings of a search: probes 8, k_factor 4."""
+    """The settings of a search: probes 8, k_factor 4."""
     return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
@@ -308,7 +308,7 @@ _MARKS: Final = {"building": "…", "ready": "○", "live": "●", "retired": "�
 
 
 def generation_row(row: "GenerationRow", segments: Iterable["SegmentRow"]) -> Row:
-    """Return a row of the table of generations; segments: of the whole collection."""
+    """A line of the table of generations; segments: of the whole collection."""
     from nearsay.indexer.plans.plan import Plan
 
     own = [segment for segment in segments if segment.generation == row.number]
@@ -333,7 +333,7 @@ def generation_row(row: "GenerationRow", segments: Iterable["SegmentRow"]) -> Ro
 def _mined(some: Sequence["MiningReport"], found: JobResults) -> None:
     from nearsay.training.sentence.negatives.candidates import Filter
 
-    known = {*Filter}  # reports of other versions may have others
+    known = {*Filter}  # a report of another version may name others
     _plain_figures(some, found)
     for report in some:
         found.tables.append(
@@ -349,13 +349,13 @@ def _maps(some: Sequence["MapReport"], found: JobResults) -> None:
     _plain_figures(some, found)
     for report in some:
         found.facts["bytes"] = size_words(report.bytes)
-        for name in () if report.out else ("bytes", "drawn", "clusters"):  # no file was written
+        for name in () if report.out else ("bytes", "drawn", "clusters"):  # nothing was drawn
             del found.facts[name]
         found.lines += report.notes
 
 
 def _clusters(some: Sequence["Cluster"], found: JobResults) -> None:
-    """A row for each cluster, parents above their children."""
+    """A row a cluster, those of higher levels above what belongs to them."""
     from nearsay.indexer.clusters.clustering import clusters_as_tree
 
     rows: list[Row] = []
@@ -399,7 +399,7 @@ def _short(text: str, width: int) -> str:
 
 
 def _proxies(scores: Sequence["ProxyScore"], found: JobResults) -> None:
-    """A row for each proxy and a column for each encoder, then what each proxy does not show."""
+    """A row a proxy, a column an encoder, and below what each proxy does not show."""
     panels: list[dict[str, ProxyScore]] = []
     for one in scores:
         if not panels or one.proxy in panels[-1]:
@@ -439,7 +439,7 @@ def _proxy_figure(one: "ProxyScore") -> str:
 
 
 def _different(names: Iterable[str]) -> list[str]:
-    """Return column names; duplicates get a number."""
+    """The names of columns, those that stand twice with a number."""
     seen: Counter[str] = Counter()
     columns = []
     for name in names:
@@ -449,7 +449,7 @@ def _different(names: Iterable[str]) -> list[str]:
 
 
 def _tokenizers(fits: Sequence["TokenizerFit"], found: JobResults) -> None:
-    """A row for each figure and a column for each encoder, then words that were split or became [UNK]."""
+    """A row a figure, a column an encoder; then the words that were broken and what became [UNK]."""
     columns = _different(fit.encoder for fit in fits)
     figures = [fit.figures() for fit in fits]
     found.tables.append(

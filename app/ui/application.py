@@ -1,4 +1,4 @@
-"""The menu of pages, the sidebar, and what is shown while there is no library."""
+"""The pages together: which page is shown, and what stands beside it."""
 
 import contextlib
 import importlib
@@ -23,11 +23,11 @@ from nearsay.indexer import Library
 class PageEntry:
     """A page of the menu."""
 
-    path: str  # its URL path
+    path: str  # its address
     title: str
     icon: str
-    module: str  # defines `show(visit)`; imported when the page is first shown
-    read_only: bool = True  # also shown where nothing may be changed
+    module: str  # holds `show(visit)`; imported when it is first looked at
+    read_only: bool = True  # it is shown where nothing may be changed, too
 
 
 PAGES = (
@@ -43,14 +43,14 @@ PAGES = (
     PageEntry("jobs", "Jobs", ":material/timeline:", "nearsay.app.ui.jobs.page", read_only=False),
 )
 _GONE = ":material/folder_off:"
-_SEEN = "pages_seen"  # session key: the pages that were shown without an error
-# In a library without collections these show the page Collections.
+_SEEN = "pages_seen"  # in the session: the pages that were shown whole
+# Where there is nothing yet, the way in is shown instead, by the page Collections.
 _NEEDS_DOCUMENTS = ("search", "compare", "judge", "explore")
 
 
 def run() -> None:
-    """Show the page of the address; Streamlit calls this for every rerun."""
-    # Our own image: Streamlit would download a Material icon for the tab.
+    """Show what the address asks for; Streamlit calls this anew at every look."""
+    # A picture of our own: Streamlit would fetch a Material icon for the tab from outside.
     here = Path(str(files("nearsay.app.ui")))
     icon, logo = str(here / "icon.svg"), str(here / "logo.svg")
     st.set_page_config(page_title="nearsay", page_icon=icon, layout="wide")
@@ -58,7 +58,7 @@ def run() -> None:
     settings = Settings.from_environment()
     with telling_errors():
         shown = is_there(settings)
-        # Before anything can end this run: Streamlit would otherwise lose the page that the address names.
+        # Named before anything ends this run: else Streamlit would forget which page the address asked for.
         pages = [_streamlit_page(entry, settings) for entry in PAGES]
         chosen = st.navigation(pages, position="sidebar" if shown else "hidden")
         st.html(here / "page.css")
@@ -72,21 +72,18 @@ def run() -> None:
 
 
 def prepare() -> None:
-    """Open the library and import the first page, so that the first visitor does not wait for it."""
+    """What the first look would wait for, done before it: open the library, import the first page."""
     settings = Settings.from_environment()
-    with contextlib.suppress(NearsayError):  # the first visitor sees it
+    with contextlib.suppress(NearsayError):  # whoever looks is told
         if is_there(settings):
             opened(settings)
     importlib.import_module(PAGES[0].module)
 
 
 def show_page(path: str, settings: Settings) -> None:
-    """Show a page of the menu for the collection that is chosen in the sidebar.
-
-    path: the page's address
-    """
+    """One page of the menu by its address, with the collection that the sidebar names."""
     seen: set[str] = st.session_state.setdefault(_SEEN, set())
-    with telling_errors(again=path not in seen):  # no click is lost on a page not shown yet
+    with telling_errors(again=path not in seen):  # nothing was pressed on a page that was not shown yet
         library = opened(settings)
         name, names = st.session_state.get(CHOSEN), library.names()
         shown = "collections" if path in _NEEDS_DOCUMENTS and not names else path
@@ -97,7 +94,7 @@ def show_page(path: str, settings: Settings) -> None:
 
 
 def _streamlit_page(entry: PageEntry, settings: Settings) -> "st.Page":
-    """Return Streamlit's entry of a page; where nothing may be changed, pages for changes are hidden."""
+    """A page of the menu; one that is for changes stays out of the menu where nothing may be changed."""
     closed = settings.read_only and not entry.read_only
 
     def show() -> None:
@@ -117,7 +114,7 @@ def _streamlit_page(entry: PageEntry, settings: Settings) -> "st.Page":
 
 
 def _say_closed(entry: PageEntry) -> None:
-    """Explain why this page is not available, to a visitor who followed a link to it."""
+    """What somebody sees who follows the link of another, who may change things."""
     st.title(entry.title, anchor=False)
     st.info(
         f"The page {entry.title} is for changes, and here everything can only be read. The pages in the menu "
@@ -127,7 +124,7 @@ def _say_closed(entry: PageEntry) -> None:
 
 
 def _sidebar(settings: Settings, library: Library) -> None:
-    """Draw the choice of a collection, the read-only badge and the button to sign out."""
+    """The choice of a collection, which every page shares, and what everybody should know."""
     with st.sidebar:
         names = library.names()
         addressed = st.query_params.get("collection")
@@ -137,18 +134,18 @@ def _sidebar(settings: Settings, library: Library) -> None:
         elif names and (chosen := st.session_state.get(CHOSEN)) not in names:
             leave_collection()  # it was deleted
             st.session_state[CHOSEN] = names[0]
-            if chosen is not None:  # a click meant for the deleted one must not act on another
+            if chosen is not None:  # what was pressed was meant for that one, and is forgotten by this
                 st.rerun()
         if names:
             st.selectbox("Collection", names, key=CHOSEN, on_change=_another_collection)
-            # In the first run `keep_history` adds it, since adding it here would create a history entry.
+            # At the first look `keep_history` adds it: from here it would be an entry of the history.
             if addressed != st.session_state[CHOSEN] and (addressed or _SEEN in st.session_state):
                 st.query_params["collection"] = st.session_state[CHOSEN]
         if settings.read_only:
             st.badge("read only", icon=":material/lock:", color="gray")
         if settings.with_password and st.button("Sign out", icon=":material/logout:", type="tertiary"):
-            st.logout()  # at this address, `door` ends the browser's session
-    if names and wanted and wanted not in names:  # an old link, or just deleted
+            st.logout()  # Streamlit's own way out, at which the door forgets the browser
+    if names and wanted and wanted not in names:  # a link that is old, or it was deleted meanwhile
         said = f"There is no collection '{wanted}' here any more. This is '{st.session_state[CHOSEN]}'."
         st.warning(as_markdown(said), icon=":material/warning:")
 
@@ -159,7 +156,7 @@ def _another_collection() -> None:
 
 
 def _offer_library(settings: Settings) -> None:
-    """Offer to create the library; it is never created unasked, since its path may be mistyped."""
+    """Offer to make the library, once its folder was looked at: a name that was mistyped makes none."""
     if was_there(settings):
         _say_gone(settings)
         return
@@ -180,7 +177,7 @@ def _offer_library(settings: Settings) -> None:
 
 
 def _say_gone(settings: Settings) -> None:
-    """Report that the library disappeared; none is created in its place, in case it comes back."""
+    """That the library was there before; none is offered in its place, to which it may come back."""
     st.title("The library is gone", anchor=False)
     if settings.read_only:
         st.error("It was there before. Tell whoever serves this page, then load it again.", icon=_GONE)

@@ -1,4 +1,4 @@
-"""The controls above the results: query, options and filter. All their values are in the address."""
+"""What is asked of the page: the controls above the results, all of which stand in the address."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ from nearsay.training.sentence.text_encoder import TextKind
 if TYPE_CHECKING:
     from nearsay.training.sentence.encoder import Encoder
 
-_ASKED_LAST = "q_last"  # session key: the last page and its query
+_ASKED_LAST = "q_last"  # in the session: the page that was shown last, and its query
 PAGE = 10  # results that are shown at once
-_MOST = 1_000  # results on all pages; a downloaded file can hold more
+_MOST = 1_000  # results to leaf through; a file can hold more
 
 MODE_HELP = (
     "hybrid: by meaning and by words, which ranks best on most questions. dense: by meaning alone. "
@@ -34,37 +34,35 @@ MODE_HELP = (
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A search as the controls describe it."""
+    """What is looked for."""
 
     query: str
     mode: SearchMode
     k: int
-    by_document: bool  # at most one passage of each document
-    shade: bool  # show each word's share
-    choices: Choices  # the metadata filter
-    expert: str  # a filter written by hand
-    first: int  # index of the first result shown, from 0
-    like: tuple[str, ...] = ()  # ids of documents; if there are any, the query is not searched
+    by_document: bool  # each document once
+    shade: bool  # the words' shares
+    choices: Choices  # of the metadata
+    expert: str  # a filter by hand
+    first: int  # of the results that are shown, from 0
+    like: tuple[str, ...] = ()  # documents; with any, the query is not asked
     unlike: tuple[str, ...] = ()
 
     @property
     def where(self) -> str:
-        """All filters combined in the filter language; "" if there are none."""
+        """All filters together, in the filter language; "" for none."""
         return filter_text(self.choices, self.expert)
 
 
 def query_control(page: str) -> str:
-    """The search box, whose query is in the address.
+    """The search box, whose query stands in the address; page: that it is on.
 
-    Not bound to the address by Streamlit, which would replace the browser's history entry: written here, each
-    query adds one, so that Back returns to the previous search.
-
-    page: the page that it is drawn on
+    Not bound to the address: Streamlit would replace the one before, and what is written by us is an entry of
+    the browser's history, so that Back leads from search to search.
     """
     said = st.query_params.get("q", "")
     before, last = st.session_state.get(_ASKED_LAST, (page, None))
-    if before != page or "q" not in st.session_state:  # from another page: the menu drops the parameters
-        linked = {"like", "filter", "where"} & set(st.query_params)  # a link with these is complete
+    if before != page or "q" not in st.session_state:  # from elsewhere: the menu keeps nothing in the address
+        linked = {"like", "filter", "where"} & set(st.query_params)  # which says all that is looked for
         st.session_state["q"] = said or ("" if linked else last or "")
     elif said != last:  # a link, or Back
         st.session_state["q"] = said
@@ -85,7 +83,7 @@ def query_control(page: str) -> str:
 
 
 def mode_control() -> SearchMode:
-    """The choice between dense, lexical and hybrid search."""
+    """By meaning, by words, or both."""
     chosen = st.selectbox(
         "Mode",
         [str(mode) for mode in (SearchMode.HYBRID, SearchMode.DENSE, SearchMode.LEXICAL)],
@@ -98,9 +96,9 @@ def mode_control() -> SearchMode:
 
 
 def ask(expert: str) -> Asked:
-    """Draw the controls and return the search that they describe.
+    """Draw the controls; what they say.
 
-    expert: the filter written by hand, already parsed
+    expert: the filter that was written by hand, already read
     """
     with st.container(horizontal=True, vertical_alignment="bottom", key="ns_ask"):
         query = query_control("search")
@@ -148,7 +146,7 @@ def ask(expert: str) -> Asked:
 
 
 def example_filter(metadata: Mapping[str, JsonValue]) -> str:
-    """Return a filter that matches a document with this metadata, to show the syntax."""
+    """A filter that lets a document of this metadata through, to show how one is written."""
     for name, value in metadata.items():
         field = written_field((name,))
         if field is None or isinstance(value, bool):
@@ -161,10 +159,10 @@ def example_filter(metadata: Mapping[str, JsonValue]) -> str:
 
 
 def hand_filter(visit: Visit) -> str:
-    """Draw the filter written by hand in the sidebar, folded; "" if it cannot be parsed.
+    """The filter that is written by hand, drawn folded away in the sidebar; "" for one that cannot be read.
 
-    A parse error is shown below the field, which is then unfolded, and the page warns that the filter is
-    ignored.
+    What is wrong with that one is told below its field, which is unfolded, and on the page that it does not
+    count.
     """
     first = visit.collection.browser.page(None, limit=1).rows
     fault = _fault_in(st.session_state.get("where", st.query_params.get("where")) or "")
@@ -183,7 +181,7 @@ def hand_filter(visit: Visit) -> str:
             say_error(fault)
     if fault is None:
         return line
-    st.warning(  # the sidebar may be closed
+    st.warning(  # its field may be out of sight
         "The filter by hand cannot be read, and what is shown is without it. What is wrong stands below its "
         "field in the sidebar.",
         icon=":material/filter_alt_off:",
@@ -205,9 +203,9 @@ def _fault_in(line: str) -> NearsayError | None:
 
 
 def _kept_in_address() -> None:
-    """Draw hidden fields that keep the values of other controls in the address.
+    """Fields that nobody sees: they keep in the address what other controls set.
 
-    Draw them inside something folded, since they are visible until the page's style sheet has loaded.
+    They belong inside something folded, since they would be seen until the page's style is there.
     """
     with st.container(key="ns_hidden"):
         for name in ("filter", "at"):
@@ -215,12 +213,12 @@ def _kept_in_address() -> None:
 
 
 def choices_now() -> dict[str, Choice]:
-    """Return the metadata filter chosen now. Raises BadInputError if the one in the address is invalid."""
+    """What is chosen of the metadata at this moment; BadInputError if the address makes no sense."""
     return read_choices(st.session_state.get("filter") or "")
 
 
 def choices_said() -> dict[str, Choice]:
-    """Return the metadata filter; one in the address that is invalid is reported and ignored."""
+    """What is chosen of the metadata; of an address that makes no sense it is told, and nothing is chosen."""
     try:
         return choices_now()
     except BadInputError as error:
@@ -229,13 +227,13 @@ def choices_said() -> dict[str, Choice]:
 
 
 def keep_choices(choices: Choices) -> None:
-    """Set the metadata filter; only in a callback."""
+    """Choose of the metadata; only in a callback."""
     st.session_state["filter"] = written(choices)
     begin_anew()
 
 
 def keep_likeness(like: Sequence[str], unlike: Sequence[str]) -> None:
-    """Search by likeness to these documents; only in a callback. With none, search by the query again."""
+    """Look for what is like documents; only in a callback. None: for what answers the query again."""
     for name, ids in (("like", like), ("unlike", unlike)):
         st.query_params.pop(name, None)
         if ids:
@@ -244,7 +242,7 @@ def keep_likeness(like: Sequence[str], unlike: Sequence[str]) -> None:
 
 
 def begin_anew() -> None:
-    """Return to the first page of results; only in a callback."""
+    """Show the first results; only in a callback."""
     st.session_state["at"] = ""
 
 
@@ -254,33 +252,32 @@ def _another_query() -> None:
 
 
 def _first(k: int) -> int:
-    """Return the index of the first result to show, from the address; 0 if it is invalid."""
+    """The results to begin with, as the address says; anything else there means the first."""
     said = st.session_state.get("at") or ""
     number = int(said) if said.isdecimal() and len(said) < 7 else 1
     return (number - 1) // PAGE * PAGE if 1 <= number <= k else 0
 
 
 def _ids(name: str) -> tuple[str, ...]:
-    """Return the ids under a name of the address, without duplicates."""
+    """The ids that the address has under a name, each once."""
     return tuple(dict.fromkeys(one for one in st.query_params.get_all(name) if one.strip()))
 
 
-_LONGEST = 5_000  # characters: the query is part of the address, whose length servers limit
+_LONGEST = 5_000  # characters: a question stands in the address, which servers take up to some length only
 LONGEST_FILTER = 20_000  # characters: it may list many values
 
 
 def short_enough(query: str) -> str:
-    """Return the query; one that is too long is reported, and "" is returned, so that nothing is searched."""
+    """The question; of one that is too long it is told, and "" is given, so that nothing is asked."""
     return query if are_short(("The question", query), advice="a sentence or two find best") else ""
 
 
 def are_short(*texts: tuple[str, str], most: int = _LONGEST, advice: str = "") -> bool:
-    """Return whether all of these are short enough; the first that is too long is reported.
+    """Whether all of these may be looked at; of the first that is too long it is told.
 
-    They come from a form or the address, and a very long one would keep the encoder busy for everybody.
-
-    texts: what each is called, at the beginning of a sentence, and the text
-    most: characters of each
+    texts:  what each is called, at the begin of a sentence, and itself. They come from a form or an address,
+            and a visitor's longest would keep the encoder busy for everybody
+    most:   characters of each
     advice: what to do instead
     """
     for what, text in texts:
@@ -293,7 +290,7 @@ def are_short(*texts: tuple[str, str], most: int = _LONGEST, advice: str = "") -
 
 
 def is_empty(visit: Visit) -> bool:
-    """Return whether no passage can be found: none was added, or none has a vector yet. Reports which."""
+    """Whether no passage of the collection can be found, which is told: none came yet, or all wait."""
     found = visit.collection.overview()
     if found.live is not None and found.waiting < found.passages:
         return False
@@ -311,7 +308,7 @@ def is_empty(visit: Visit) -> bool:
 
 
 def tell_what_was_cut(visit: Visit, generation: GenerationRow, query: str) -> None:
-    """Report it if the encoder truncates the query."""
+    """Say it where the encoder that a search by meaning asked takes only the beginning of the question."""
     made_by = generation.encoder
     encoder = cast("Encoder", visit.library.encoder(made_by.source, fingerprint=made_by.fingerprint))
     pieces = encoder.pieces(query, kind=TextKind.QUERY)

@@ -1,7 +1,7 @@
-"""Access control in front of Streamlit: which requests and websockets reach it.
+"""The page's door: what may pass to Streamlit, of requests and of websockets.
 
-It covers everything that Streamlit serves (the page, its websocket, uploads, media, components), so that
-nobody who is not signed in gets a session, stores a file in the server's memory or runs a script.
+It stands before everything that Streamlit answers (the page, its websocket, uploads, media, components), so
+that nobody who is not let in has a session, a file in the server's memory, or a script that runs for them.
 """
 
 import hashlib
@@ -27,22 +27,22 @@ from nearsay.data.quantity import counted
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-KEPT_SECONDS = 7 * 86_400  # how long a browser stays signed in
-_MOST = 10_000  # browsers, or addresses, that are remembered; the oldest are dropped
+KEPT_SECONDS = 7 * 86_400  # for which a browser is remembered
+_MOST = 10_000  # browsers, or addresses, that are remembered; of more the oldest is forgotten
 _FREE = 5  # wrong passwords of an address before it has to wait
 _LONGEST_WAIT = 60.0  # seconds
-_FORGOTTEN = 900.0  # seconds after its last attempt until an address is forgotten
+_FORGOTTEN = 900.0  # seconds after its last try in which an address is known
 
 
 @dataclass
 class SignedIn:
-    """Tokens of signed-in browsers, in memory."""
+    """What was given to browsers that were let in; it lives as long as the page's process."""
 
-    until: dict[str, float] = field(default_factory=dict)  # expiry by a token's SHA-256, earliest first
+    until: dict[str, float] = field(default_factory=dict)  # by a token's SHA-256, the earliest first
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, now: float) -> str:
-        """Return a token for another browser; now: seconds since the epoch."""
+        """A token for another browser; now: seconds since the epoch."""
         token = secrets.token_urlsafe(32)
         with self.lock:
             kept = [(known, until) for known, until in self.until.items() if until > now]
@@ -51,33 +51,31 @@ class SignedIn:
         return token
 
     def knows(self, token: str, now: float) -> bool:
-        """Return whether a token is valid: issued, not revoked and not expired."""
+        """Whether it was given, and neither taken back nor too long ago."""
         with self.lock:
             return self.until.get(_digest(token), now) > now
 
     def forget(self, token: str) -> None:
-        """Revoke a token."""
+        """Take it back."""
         with self.lock:
             self.until.pop(_digest(token), None)
 
 
 @dataclass
 class Tries:
-    """Password attempts by address: after five wrong ones, each doubles the wait, up to a minute.
+    """The passwords that each address tried: after five wrong ones every other doubles its wait, to a minute.
 
-    Addresses are counted separately, so that nobody's attempts lock out others. Of IPv6 the first 64 bits
-    count: each machine chooses the rest itself.
+    Addresses are told apart, so that nobody's tries keep anybody else out. Of IPv6 the first 64 bits count:
+    the rest is each machine's to choose.
     """
 
-    made: OrderedDict[str, tuple[int, float]] = field(
-        default_factory=OrderedDict
-    )  # by address: attempts, time of the last
+    made: OrderedDict[str, tuple[int, float]] = field(default_factory=OrderedDict)  # how many, and the last
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def begin(self, address: str, now: float) -> float:
-        """Return the seconds that the address has to wait; 0: it may try, which counts as a wrong attempt.
+        """Seconds that the address has to wait; 0: it may try, which counts as wrong from now on.
 
-        Counting before the check limits parallel attempts, too. now: seconds of a monotonic clock
+        So that many tries at once are no way round. now: seconds of any clock that only goes forward
         """
         network = _network(address)
         with self.lock:
@@ -94,7 +92,7 @@ class Tries:
             return 0.0
 
     def was_right(self, address: str) -> None:
-        """Forget the attempts of an address."""
+        """Forget what the address tried."""
         with self.lock:
             self.made.pop(_network(address), None)
 
@@ -113,9 +111,9 @@ def _digest(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
 
 
-_HEALTH = "/_stcore/health"  # reports only that the server runs
-_SIGN_OUT = "/auth/logout"  # `st.logout` opens it
-_FIRST_PAGE = "/search"  # Streamlit serves it only at "/"; here it would show "Page not found"
+_HEALTH = "/_stcore/health"  # tells that the server runs, and nothing else
+_SIGN_OUT = "/auth/logout"  # where `st.logout` sends a browser
+_FIRST_PAGE = "/search"  # which Streamlit has at "/" alone: for its own name it says "Page not found"
 _LOOKING = ("GET", "HEAD", "OPTIONS")
 _LONGEST_FORM = 10_000  # bytes
 _MEGABYTE = 2**20
@@ -123,7 +121,7 @@ _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; "
     "frame-ancestors 'none'; base-uri 'none'",
-    "Referrer-Policy": "same-origin",  # with no-referrer, browsers omit the form's origin
+    "Referrer-Policy": "same-origin",  # with no-referrer a browser would send the form without its origin
     "X-Content-Type-Options": "nosniff",
 }
 _FORM = """<form method="post">
@@ -131,28 +129,28 @@ _FORM = """<form method="post">
 <input id="secret" name="secret" type="password" aria-label="$label" autocomplete="$fill" required autofocus>
 <button>Sign in</button>
 </form>"""
-_AT_ONCE = 2  # passwords hashed at the same time, 16 MB each
+_AT_ONCE = 2  # passwords that are stretched at the same time, 16 MB each
 
 
 @dataclass
 class Door:
-    """ASGI middleware that admits signed-in browsers, or everybody if neither password nor token is set."""
+    """ASGI middleware that lets in who is signed in, or everybody where neither password nor token is set."""
 
     app: "ASGIApp"
     access: Access
     signed_in: SignedIn = field(default_factory=SignedIn)
     tries: Tries = field(default_factory=Tries)
-    arriving: int = 0  # bytes of uploads in progress
-    ticket: str | None = field(init=False)  # None once used
+    arriving: int = 0  # bytes of uploads that are on their way
+    ticket: str | None = field(init=False)  # None once it was used
     at_once: CapacityLimiter = field(init=False)
 
     def __post_init__(self) -> None:
-        """Set up the one-time ticket and the limit of concurrent password checks."""
+        """The ticket is good once."""
         self.ticket = self.access.ticket
         self.at_once = CapacityLimiter(_AT_ONCE)
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        """Pass permitted requests to Streamlit, and answer all others."""
+        """Pass on what may pass; answer everything else here."""
         if scope["type"] not in ("http", "websocket") or scope["path"] == _HEALTH:
             await self.app(scope, receive, send)
             return
@@ -180,9 +178,9 @@ class Door:
         await self._changing(request, send)
 
     def _foreign(self, here: HTTPConnection) -> Response | None:
-        """Return the refusal of a foreign host name or of another site's request; None if it is neither.
+        """The refusal of another name for this machine, or of another site's script; None for neither.
 
-        A site whose name is made to resolve to this machine (DNS rebinding) could otherwise read everything.
+        A site whose name suddenly means this machine (DNS rebinding) could otherwise read everything here.
         """
         host = here.headers.get("host", "")
         if not self._is_ours(_host_name(f"//{host}"), here):
@@ -198,7 +196,7 @@ class Door:
         return _plain("This was asked by a page of another site, and is refused.", 403)
 
     def _is_ours(self, name: str, here: HTTPConnection) -> bool:
-        """Return whether the name is allowed, or is the address at which this connection arrived."""
+        """Whether it is a name that was allowed, or the address at which this connection arrived."""
         if name in self.access.names:
             return True
         try:
@@ -208,10 +206,10 @@ class Door:
 
     @staticmethod
     def _take_home(here: HTTPConnection) -> None:
-        """Set this host as the origin, which `_foreign` has checked.
+        """Name this host as the origin: it was looked at here, by rules that need nobody else.
 
-        If the two differ (a proxy may change the host), Streamlit asks an external service for this machine's
-        address to compare them.
+        For one that is not the same as the host (a proxy may change that) Streamlit asks a service outside
+        for this machine's address, to compare it.
         """
         if "origin" in here.headers:
             kept = [(name, value) for name, value in here.scope["headers"] if name.lower() != b"origin"]
@@ -219,14 +217,14 @@ class Door:
             here.scope["headers"] = [*kept, (b"origin", own)]
 
     def _token(self, here: HTTPConnection) -> str | None:
-        """Return the browser's token, "" if everybody is admitted, or None if it is not signed in."""
+        """What the browser was given when it was let in, "" where everybody is; None: it is not let in."""
         if self.access.password is None and self.access.token is None:
             return ""
         token = here.cookies.get(_cookie(here), "")
         return token if token and self.signed_in.knows(token, time.time()) else None
 
     def _while_signed_in(self, token: str, receive: "Receive", send: "Send") -> "Receive":
-        """Pass on messages until the browser signs out; then have it reload the page."""
+        """The same messages, until somebody signs this browser out: then the page is loaded anew instead."""
         if not token:
             return receive
 
@@ -241,7 +239,7 @@ class Door:
         return receive_if_known
 
     async def _answer(self, request: Request) -> Response | None:
-        """Return the response of a request that is answered here; None to pass it on."""
+        """What is answered here; None for what may pass."""
         token = self._token(request)
         if token == "":
             return None
@@ -265,7 +263,7 @@ class Door:
         return await self._try(request)
 
     async def _try(self, request: Request) -> Response:
-        """Check a password or token that was typed."""
+        """Look at a password, or a token, that was typed."""
         try:
             body = b""
             async for part in request.stream():
@@ -288,7 +286,7 @@ class Door:
         return self._let_in(request)
 
     def _is_token(self, shown: str) -> bool:
-        """Return whether it is the token or the unused ticket; this uses up the ticket."""
+        """Whether it is the token, or the ticket, which is used up by that."""
         if _same(shown, self.access.token):
             return True
         if not _same(shown, self.ticket):
@@ -297,11 +295,13 @@ class Door:
         return True
 
     def _let_in(self, request: Request, *, known: bool = False) -> Response:
-        """Redirect to the same address without the token, and set the cookie; known: it is set already."""
+        """To the same address, without a token in it; known: the browser has been let in before."""
         query = urlencode(
             [(name, value) for name, value in request.query_params.multi_items() if name != "token"]
         )
-        place = "/" + quote(request.scope["path"].lstrip("/\\"))  # two slashes would begin a host name
+        place = "/" + quote(
+            request.scope["path"].lstrip("/\\")
+        )  # two slashes would begin another site's name
         answer = RedirectResponse(f"{place}?{query}" if query else place, 303, _HEADERS)
         if not known:
             answer.set_cookie(
@@ -309,16 +309,16 @@ class Door:
                 self.signed_in.add(time.time()),
                 max_age=KEPT_SECONDS,
                 httponly=True,
-                samesite="lax",  # links from other sites work; requests of their scripts do not carry it
+                samesite="lax",  # a link from elsewhere works; another site's script sends it nowhere
                 secure=request.url.scheme == "https",
             )
         return answer
 
     def _ask(self, request: Request, *, wrong: bool = False, wait: float = 0.0) -> Response:
-        """Return the sign-in page, or a line if the request is not for a page."""
+        """The page that asks for the password or the token; a line for what is no page."""
         with_password = self.access.password is not None
         if "text/html" not in request.headers.get("accept", ""):
-            # JSON, since Streamlit's page shows it after losing its connection, but not plain text.
+            # As JSON: Streamlit's page shows it where it loses its connection, but no plain text.
             how = "Load the page again" if with_password else "Open the address that nearsay ui printed"
             return JSONResponse(f"You are not signed in. {how}.", 401, _HEADERS)
         said = []
@@ -356,7 +356,7 @@ class Door:
         )
 
     async def _changing(self, request: Request, send: "Send") -> None:
-        """Pass on a request with a body, unless the server is read-only or uploads exceed their limit."""
+        """Pass on what brings something: never where nothing may be changed, and no more than fits."""
         scope, receive = request.scope, request.receive
         if self.access.read_only:
             await _plain("This page only reads: it takes no files.", 403)(scope, receive, send)
@@ -382,7 +382,7 @@ class Door:
 
 
 async def _read_and_drop(receive: "Receive", most: int) -> None:
-    """Read the rest of the request: a browser shows no response before it has sent everything."""
+    """What a browser still sends: it shows no answer that comes before it has sent everything."""
     while most > 0:
         message = await receive()
         if message["type"] != "http.request" or not message.get("more_body"):
@@ -391,7 +391,7 @@ async def _read_and_drop(receive: "Receive", most: int) -> None:
 
 
 def _held() -> int:
-    """Return the bytes of uploads that Streamlit holds for all sessions."""
+    """Bytes of the uploads that Streamlit holds for all sessions."""
     from streamlit.runtime import get_instance
     from streamlit.runtime.stats import CacheStat
 
@@ -400,7 +400,7 @@ def _held() -> int:
 
 
 def _load_anew() -> bytes:
-    """Return the message that makes Streamlit's page open an address; the empty one reloads the page."""
+    """The message by which Streamlit's page goes to an address; the empty one is where it is."""
     from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
     message = ForwardMsg()
@@ -413,12 +413,12 @@ def _same(shown: str, kept: str | None) -> bool:
 
 
 def _cookie(here: HTTPConnection) -> str:
-    """Return the cookie's name, which has the port in it: browsers send a host's cookies to all its ports."""
+    """The cookie's name, one for each port: browsers send what a host set to all its ports."""
     return f"nearsay_{(here.scope.get('server') or ('', ''))[1]}"
 
 
 def _host_name(url: str) -> str:
-    """Return the host name of an address in lower case; "" if it is invalid."""
+    """The name in an address, in small letters; "" for what is none."""
     try:
         parts = urlsplit(url)
         _ = parts.port  # ValueError for a port that is none

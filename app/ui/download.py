@@ -1,4 +1,4 @@
-"""Download buttons, whose files are generated when clicked."""
+"""Files to take away, made when somebody asks for them."""
 
 import io
 import json
@@ -21,13 +21,12 @@ def offer_download(
     tip: str | None = None,
     quiet: bool = False,
 ) -> None:
-    """Draw a button that generates a file when it is clicked, without a rerun of the page.
+    """A button that makes a file when it is pressed; nothing of the page is run again.
 
-    If that fails, Streamlit only reports that it did; the cause is in the server's log.
+    Where that fails, Streamlit says only that it did, and the server's log why.
 
-    make: returns the content, in a thread without access to the session
-    file_name: ends in .csv or .jsonl
-    quiet: drawn as a tertiary button
+    make: gives its content, in a thread that knows nothing of the session; file_name: ends in .csv or .jsonl
+    quiet: as other presses of a card are
     """
     st.download_button(
         label,
@@ -43,9 +42,9 @@ def offer_download(
 
 
 def csv_bytes(rows: Iterable[Mapping[str, object]], columns: Sequence[str]) -> bytes:
-    """Return the rows as CSV with a header, as `write_csv` does; lists and objects are written as JSON.
+    """A header and a line a row, as `write_csv` has it. A list or an object is written as JSON.
 
-    It begins with a byte order mark, without which Excel does not read it as UTF-8.
+    It begins with a byte order mark: without it Excel takes UTF-8 for something else.
     """
     out = io.BytesIO()
     out.write("\ufeff".encode())
@@ -54,7 +53,7 @@ def csv_bytes(rows: Iterable[Mapping[str, object]], columns: Sequence[str]) -> b
 
 
 def json_lines_bytes(rows: Iterable[Mapping[str, object]]) -> bytes:
-    """Return the rows as JSON lines in UTF-8."""
+    """A JSON object a line, UTF-8."""
     out = io.BytesIO()
     write_lines(rows, out)
     return out.getvalue()

@@ -1,4 +1,4 @@
-"""Errors on the page are shown as one sentence; tracebacks only go to the log."""
+"""What goes wrong is said in a sentence; a traceback goes to the log alone."""
 
 import logging
 import re
@@ -18,11 +18,11 @@ from nearsay.data.errors import NearsayError
 
 
 def is_import_clash(error: BaseException) -> bool:
-    """Return whether an import failed only because another thread imports the same package; a retry succeeds.
+    """Whether an import failed only because another thread imports the same package; the next try succeeds.
 
-    When two imports wait for each other (such as of narwhals, which both altair and scikit-learn import),
-    Python breaks the deadlock by giving up one of them or returning a partially initialized module. Errors
-    caused by such an error count, too.
+    Of two imports that wait for each other (the package narwhals, which both altair and scikit-learn import,
+    is such a case) Python gives up one, or hands out a module that is not whole yet; the other import then
+    meets what is left of the first. What was raised from such an error counts too.
     """
     at: BaseException | None = error
     while at is not None:
@@ -38,7 +38,7 @@ def _is_one(error: BaseException) -> bool:
     if isinstance(error, ImportError):
         left = type(error) is ImportError and error.name is not None and error.name not in sys.modules
         return _is_begun(error) or left
-    return type(error).__name__ == "_DeadlockError"  # a private class of importlib
+    return type(error).__name__ == "_DeadlockError"  # importlib's own, which is not to be had by name
 
 
 def _is_begun(error: BaseException) -> bool:
@@ -46,26 +46,26 @@ def _is_begun(error: BaseException) -> bool:
 
 
 _log = logging.getLogger(__name__)
-_CLASHES = "import_clashes"  # session key: number of consecutive reruns after import clashes
+_CLASHES = "import_clashes"  # in the session: how often a look was begun anew, one after the other
 _TRIES = 5
-_FOLDERS = re.compile(r"(?<![\w/.…])~?/(?:[^\s/'\",;]+/)+")  # the folders of an absolute path
+_FOLDERS = re.compile(r"(?<![\w/.…])~?/(?:[^\s/'\",;]+/)+")  # of a whole path
 _LOADING = ":material/sync_problem:"
-_SECONDS = 0.3  # time for the other import to finish
+_SECONDS = 0.3  # until the other thread is likely to be done
 
 
 @contextmanager
 def telling_errors(*, again: bool = False) -> Iterator[None]:
-    """Show an exception as a sentence with its remedy; also a decorator, which every fragment needs.
+    """Show what is raised inside as a sentence with its remedy; also a decorator, needed on every fragment.
 
-    again: rerun the page after an import clash; only for runs without a click, which would be lost
+    again: where two imports clashed the look is begun anew: for looks without a press, which would be lost
 
-    Streamlit's exceptions that stop or rerun the script pass through.
+    Streamlit's own ways to stop and to run again are let through.
     """
     try:
         yield
         if again:
             st.session_state.pop(_CLASHES, None)
-    except Exception as error:  # noqa: BLE001 - the page shows no tracebacks
+    except Exception as error:  # noqa: BLE001 - the last place before the reader, who must not meet a traceback
         if is_import_clash(error):
             _log.warning("imports clashed: %s", error)
             if again:
@@ -85,7 +85,7 @@ def telling_errors(*, again: bool = False) -> Iterator[None]:
 
 
 def _look_anew() -> None:
-    """Rerun the page, unless it was rerun so often that there must be another cause."""
+    """Begin the look again, unless it was begun again so often that there must be another cause."""
     tries = st.session_state.get(_CLASHES, 0)
     if tries < _TRIES:
         st.session_state[_CLASHES] = tries + 1
@@ -94,8 +94,8 @@ def _look_anew() -> None:
 
 
 def say_error(error: NearsayError) -> None:
-    """Show an error of nearsay as it reads on the command line."""
+    """One error of nearsay's own, as it reads on the command line."""
     said = on_page(" ".join(str(error).split()))
-    if Settings.from_environment().read_only:  # visitors need no paths of the server
+    if Settings.from_environment().read_only:  # whoever reads need not know where things lie on the server
         said = _FOLDERS.sub("…/", said)
     st.error(as_markdown(capitalised(said)), icon=":material/error:")

@@ -1,6 +1,6 @@
-"""Escaping: text of documents is shown literally, never interpreted as Markdown or HTML.
+"""Text of documents on the page: it is shown as it is, and never read as Markdown or HTML.
 
-Markdown in a document could load a remote image and so reveal that it was viewed.
+Markdown of a stranger could load a picture from anywhere and so tell that it was looked at.
 """
 
 import html
@@ -16,9 +16,9 @@ _Option = TypeVar("_Option")
 def distinct_labels(
     labels: Mapping[_Option, str], more: Callable[[_Option], str] = str
 ) -> dict[_Option, str]:
-    """Make labels unique by adding the option or a number to those that several options share.
+    """The labels; to those that several options have is added which option it is, or else a number.
 
-    For options with equal labels Streamlit returns the last, whichever was chosen.
+    Of options with one label Streamlit gives the last, whichever was chosen.
     """
     count = Counter(labels.values())
     found: dict[_Option, str] = {}
@@ -33,27 +33,25 @@ def distinct_labels(
     return found
 
 
-_PUNCTUATION = re.compile(r"""([!-/:-@\[-`{-~])""")  # CommonMark allows escaping all ASCII punctuation
-_TURNS = re.compile(
-    r"[\u202a-\u202e\u2066-\u2069]"
-)  # bidirectional controls, which could reverse text that follows
+_PUNCTUATION = re.compile(r"""([!-/:-@\[-`{-~])""")  # all of ASCII's may be escaped in CommonMark
+_TURNS = re.compile(r"[\u202a-\u202e\u2066-\u2069]")  # what is behind one of these runs another way
 _LINE_ENDS = re.compile(r"\s*[\r\n\u2028\u2029]+\s*")
 
 
 def as_markdown(text: str) -> str:
-    """Escape a text for Markdown, on one line.
+    """The text on one line, so that none of its characters is read as Markdown.
 
-    Streamlit still turns a URL into a link, and draws signs such as -> and >= between spaces as one
-    character. Use `st.code` for text that must be exact.
+    What Streamlit makes of plain text stays: an address that is written out is a link to itself, and signs
+    such as -> and >= between spaces are drawn as one. What has to be exact belongs into `st.code`.
     """
     return _PUNCTUATION.sub(r"\\\1", _LINE_ENDS.sub(" ", _TURNS.sub("", text)).strip())
 
 
 def as_html(text: str) -> str:
-    """Escape a text for the inside of an HTML element or attribute; line ends are kept."""
+    """The text for the inside of an element or of an attribute; line ends stay."""
     return html.escape(_TURNS.sub("", text), quote=True)
 
 
 def json_text(value: object) -> str:
-    """Return a metadata value: a string as it is, anything else as JSON."""
+    """A value of metadata: a text as it is, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Filter widgets in the sidebar, generated from the metadata, with counts."""
+"""Filters as widgets made from the metadata, with counts, in the sidebar."""
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
@@ -24,14 +24,14 @@ _LONGEST = 60  # characters of a value
 
 
 def is_counted(look: FieldLook, documents: int) -> bool:
-    """Return whether counting a field's values is fast."""
+    """Whether counting a field's values is quick."""
     return documents <= COUNTED or look.counted
 
 
 def bounds_of(
     visit: Visit, look: FieldLook, documents: int
 ) -> tuple[str | int | float | None, str | int | float | None]:
-    """Return a field's smallest and largest value: of all documents if that is fast, else of the sample."""
+    """The least and the greatest value of a field: of all documents where that is quick, else as was seen."""
     if look.values and is_counted(look, documents):
         found = visit.collection.facets(look.name, limit=_OPTIONS)
         numbers = [each.value for each in found.values if isinstance(each.value, int | float)]
@@ -41,14 +41,14 @@ def bounds_of(
 
 
 def label_of(value: Value, count: int | None = None) -> str:
-    """Return a value, with its count if given: ACL (1,203)."""
+    """A value, with how often there is one: ACL (1,203)."""
     text = str(value).lower() if isinstance(value, bool) else " ".join(str(value).split())
     text = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
     return text if count is None else f"{text} ({count:,})"
 
 
 def day_of(text: object) -> dt.date | None:
-    """Return the date that a text begins with; None if it does not."""
+    """The day that a text begins with; None for anything else."""
     try:
         return dt.date.fromisoformat(str(text)[:10])
     except ValueError:
@@ -56,21 +56,21 @@ def day_of(text: object) -> dt.date | None:
 
 
 CLUSTER = "cluster"
-_EXPERT = "expert "  # the filter written by hand, not a field
-_MOST_WORDS = 80  # characters of a filter's button
-_MOST = 12  # fields with widgets
-_AT_ONCE = 6  # up to this many values are all shown; more are in a list
+_EXPERT = "expert "  # no field: the filter by hand
+_MOST_WORDS = 80  # characters of what is chosen
+_MOST = 12  # fields with widgets of their own
+_AT_ONCE = 6  # values that are all shown; of more a list is unfolded
 _CENTURY = dt.timedelta(days=36_525)
 Names = Mapping[Value, str]
 
 
 def cluster_names(visit: Visit) -> dict[Value, str]:
-    """Return the names of clusters by number; empty if nothing was clustered."""
+    """What the clusters that hold passages are called, by number; none where nothing was clustered."""
     return {each.number: each.name for each in visit.collection.explore.cluster_names() if each.level == 0}
 
 
 def refusal(choices: Choices) -> NearsayError | None:
-    """Return why the choices are not a valid filter, such as a number out of range; None if they are."""
+    """Why the choices make no filter, a number beyond those that can be compared for one; None: they do."""
     try:
         if choices:
             parse(filter_text(choices))
@@ -87,13 +87,13 @@ def show_filters(
     clusters: Names,
     documents: int,
 ) -> None:
-    """Draw the widgets of each field; errors are shown below them.
+    """A widget, or two, for each field; what is refused of it is told below.
 
-    Counts are of documents that match the other filters, whatever the query.
+    Values come with the documents that have them under the other filters, whatever the query.
 
-    expert: the filter written by hand
-    clusters: names by number; empty if nothing was clustered
-    documents: number in the collection
+    expert:    the filter by hand
+    clusters:  what they are called, by number; none where nothing was clustered
+    documents: of the collection
     """
     refused = refusal(choices) is not None
 
@@ -136,7 +136,7 @@ def show_filters(
 
 
 def show_chosen(choices: Choices, expert: str, clusters: Names) -> None:
-    """Show the active filters, each with a button that removes it, since the sidebar may be closed."""
+    """What is chosen, each with a way to take it back: it is seen where the sidebar is not."""
     if not choices and not expert:
         return
     with st.container(horizontal=True, gap="small"):
@@ -237,7 +237,7 @@ def _piece(name: str, label: str, choices: Choices) -> None:
 
 @telling_errors()
 def _changed(name: str, part: str, key: str) -> None:
-    """Apply a widget's value to a part of a field's choice."""
+    """Take what a widget says for a part of a field's choice."""
     value = st.session_state[key]
     if isinstance(value, dt.date):
         value = value.isoformat()

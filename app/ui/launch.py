@@ -1,4 +1,4 @@
-"""Start Streamlit for a library, without sending anything out and with access control."""
+"""Start Streamlit over a library, so that nothing leaves the machine and nobody else gets in unasked."""
 
 import contextlib
 import errno
@@ -45,11 +45,11 @@ _HOST = re.compile(r"(?:(?P<name>[a-z0-9_](?:[\w.-]*[a-z0-9_])?)|\[(?P<ip>[0-9a-
 class Launch:
     """How the page is served, and to whom."""
 
-    address: str = "localhost"  # to listen on
-    port: int | None = None  # None: 8501, or the next free one
-    hosts: tuple[str, ...] = ()  # further names that browsers may use
-    browser: bool = True  # open a browser
-    password: str | None = None  # its scrypt hash; None: no password
+    address: str = "localhost"  # where it listens
+    port: int | None = None  # None: 8501, or the next that is free
+    hosts: tuple[str, ...] = ()  # names that browsers may use for it, beyond the address itself
+    browser: bool = True  # open one
+    password: str | None = None  # its scrypt hash, see `nearsay.app.ui.settings`; None: none is asked
     server_files: bool | None = (
         None  # may files of this machine be named; None: if only this machine reaches it
     )
@@ -58,7 +58,7 @@ class Launch:
     ticket: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
 
     def __post_init__(self) -> None:
-        """Raises BadInputError for an invalid port or host name, or if everybody could change the library."""
+        """BadInputError for a port or a name that is none, and for a page that everybody could write to."""
         if self.port is not None and not 0 < self.port < 65_536:
             raise BadInputError(f"{self.port} is no port. Take one from 1024 to 65535")
         for host in self.hosts:
@@ -75,17 +75,17 @@ class Launch:
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine can reach it; any other name is a proxy's, which forwards others."""
+        """Whether only this machine can reach it; any other name is a proxy's, which passes others on."""
         return all(_is_loopback(name) for name in (self.address, *self.hosts))
 
     @property
     def needs_token(self) -> bool:
-        """Whether the printed address has a token, which keeps out other users and other sites."""
+        """Whether the printed address lets in: other users of this machine and other sites stay out."""
         return self.is_local and self.password is None
 
     @property
     def url(self) -> str:
-        """Its address on this machine; the port must be set."""
+        """Where somebody at this machine finds it; a port has to be chosen."""
         if self.address in _EVERYWHERE:
             name = self.hosts[0] if self.hosts else "localhost"
         else:
@@ -93,7 +93,7 @@ class Launch:
         return f"http://{name}:{self.port}"
 
     def access(self) -> Access:
-        """Return the rules of access."""
+        """What the door asks of whom."""
         names = ["localhost", "127.0.0.1", "::1", self.address, *(_bare(host) or host for host in self.hosts)]
         if not _is_loopback(self.address):
             machine = socket.gethostname().partition(".")[0]
@@ -109,11 +109,11 @@ class Launch:
         )
 
     def options(self) -> dict[str, object]:
-        """Return the options of Streamlit by name."""
+        """The options of Streamlit, by their names."""
         return THEME | {
             "server.address": self.address,
             "server.port": self.port,
-            "server.headless": True,  # the server opens the browser itself, with the token
+            "server.headless": True,  # the browser is opened by who knows the token
             "server.fileWatcherType": "none",
             "server.runOnSave": False,
             "server.maxUploadSize": self.settings.largest_upload,
@@ -121,15 +121,15 @@ class Launch:
             "client.toolbarMode": "viewer",
             "client.showErrorDetails": "none",
             "client.showErrorLinks": False,
-            # Otherwise it advertises instructions for coding agents, and asks an external site for this
-            # machine's address to print it.
+            # Else it offers, here and in the page, to install instructions for coding agents; and it asks a
+            # site outside for this machine's address, to print it.
             "logger.hideWelcomeMessage": True,
             "logger.level": "warning",
             "runner.magicEnabled": False,
         }
 
     def handed_over(self) -> dict[str, object]:
-        """Return the settings of the server process with secrets: for a pipe, which nobody else can read."""
+        """What the page's process has to know, secrets among it: for a pipe, which nobody else can read."""
         opened = self.url + (f"/?token={self.ticket}" if self.needs_token else "")
         return {
             "access": asdict(self.access()),
@@ -138,25 +138,25 @@ class Launch:
         }
 
     def environment(self, before: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """Return the environment of the server process, without the user's Streamlit settings."""
+        """The environment of the page's process; the user's own settings of Streamlit do not reach in."""
         kept = {
             name: value
             for name, value in before.items()
             if not name.startswith("STREAMLIT_") and name not in PRIVATE_VARIABLES
         }
-        if not self.hosts:  # without a proxy, clients could forge their address in a header
+        if not self.hosts:  # with no proxy before it, anybody could write another's address into a header
             kept["FORWARDED_ALLOW_IPS"] = ""
         may_name = self.is_local if self.server_files is None else self.server_files
         settings = replace(self.settings, server_files=may_name, with_password=self.password is not None)
-        # Options that a form leaves out get the command's default, not a configuration file's.
+        # What a form leaves out is the command's own default, not that of a configuration file.
         return kept | {"NEARSAY_CONFIG": os.devnull} | settings.to_environment()
 
 
 def launch(launch: Launch) -> None:
-    """Print the address of the page and replace this process by its server, until Ctrl-C.
+    """Say where the page is and become its server: this process is replaced by it, and Ctrl-C ends it.
 
-    Raises MissingExtraError if Streamlit is not installed, and BadInputError if the address or port cannot be
-    used or the library or device is invalid.
+    MissingExtraError where Streamlit is not installed, BadInputError where nothing can listen there, and for
+    a library or a device with which no page could do anything.
     """
     if find_spec("streamlit") is None:
         raise MissingExtraError("The page", "ui")
@@ -167,10 +167,10 @@ def launch(launch: Launch) -> None:
     sys.stdout.write(f"nearsay is at {shown} (Ctrl-C ends it)\n")
     sys.stdout.flush()
     reader, writer = os.pipe()
-    with os.fdopen(writer, "w", encoding="utf-8") as pipe:  # fits into the pipe's buffer
+    with os.fdopen(writer, "w", encoding="utf-8") as pipe:  # far less than a pipe holds
         json.dump(launch.handed_over(), pipe)
     os.set_inheritable(reader, True)
-    # -P: a click.py in the working directory must not shadow the package.
+    # -P: a click.py in the folder where somebody stands must not be taken for the package.
     command = [sys.executable, "-P", "-m", "nearsay.app.ui.entry.page_server", str(reader)]
     os.execve(command[0], command, launch.environment())  # noqa: S606 - no shell, and our own command
 
@@ -178,11 +178,11 @@ def launch(launch: Launch) -> None:
 def free_port(
     address: str, wanted: int | None = None, *, reserve: Callable[[int], bool] = lambda _: True
 ) -> int:
-    """Return a free port of an address: the wanted one, or the first from 8501.
+    """A port of an address at which nobody listens: the wanted one, or the first from 8501 on.
 
-    reserve: returns whether a free port can be reserved; others are skipped
+    reserve: whether a free one can be had; one that it refuses is passed over as taken
 
-    Raises BadInputError if there is none, or the address is not one of this machine.
+    BadInputError if there is none, or the address is not one of this machine.
     """
     for port in [wanted] if wanted is not None else range(_FIRST_PORT, _FIRST_PORT + _TRIED):
         try:
@@ -216,11 +216,11 @@ def free_port(
 
 
 def _check(settings: Settings) -> None:
-    """Check the settings before the start, so that errors appear in the terminal and not in the browser."""
+    """Nobody should find out in the browser what can be known here."""
     home = Path(settings.library)
     try:
         is_other, has_library = home.exists() and not home.is_dir(), (home / "library.json").exists()
-    except OSError as error:  # no permission, or the name is too long
+    except OSError as error:  # no rights, or a name that is too long
         raise BadInputError(
             f"{home} cannot be looked into ({error.strerror}). Name another with --library"
         ) from error
@@ -238,15 +238,15 @@ def _check(settings: Settings) -> None:
 
 
 def _reserve(address: str, port: int) -> bool:
-    """Lock a port for the server that this process becomes, which only listens seconds later.
+    """Keep an address's port for the server that this process becomes, which listens only seconds later.
 
-    Another start by the same user skips it; for other users the system refuses it later.
+    Another start of the same person passes it over until then; another's is refused by the system.
     """
     user = os.getuid() if hasattr(os, "getuid") else "me"
     place = hashlib.sha256(address.encode()).hexdigest()[:8]
     try:
         descriptor = life_lock.take(Path(tempfile.gettempdir()) / f"nearsay-{user}-{place}-{port}.lock")
-    except (OSError, NearsayError):  # no place for a file, or no file locks: go on without
+    except (OSError, NearsayError):  # no place for a file, or no such locks here: as without
         return True
     if descriptor is None:
         return False
@@ -255,13 +255,13 @@ def _reserve(address: str, port: int) -> bool:
 
 
 def _try_to_listen(address: str, port: int) -> None:
-    """Raise OSError if the port is taken at any address of the name, or all fail; IPv6 may be disabled."""
+    """OSError if it is taken at any address of that name, or if there is none; IPv6 may be switched off."""
     refused: list[OSError] = []
     found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)
     for family, kind, protocol, _, place in found:
         try:
             with socket.socket(family, kind, protocol) as tried:
-                if os.name == "posix":  # allows a port whose server just ended
+                if os.name == "posix":  # a server that just ended keeps nobody out
                     tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 tried.bind(place)
         except OSError as error:
@@ -283,7 +283,7 @@ def _is_loopback(name: str) -> bool:
 
 
 def _bare(host: str) -> str | None:
-    """Return a host name without its port, in lower case; None if it is invalid."""
+    """The name of a host without a port, in small letters; None for what is no name."""
     with contextlib.suppress(ValueError):
         return str(ipaddress.ip_address(host))
     found = _HOST.fullmatch(host.lower().rstrip("."))

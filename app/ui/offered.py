@@ -1,4 +1,4 @@
-"""Choices for forms: encoders of the library, and evaluation sets."""
+"""What may be chosen: encoders out of the library's list, and what one can be measured on."""
 
 from pathlib import Path
 from typing import Final
@@ -18,10 +18,9 @@ _OTHER: Final = ""
 
 
 def offered(visit: Visit, *, berts: bool = False, without: str | None = None) -> dict[str, str]:
-    """Return a unique label for each encoder that exists, by the source that loads it.
+    """What loads each encoder that is there, and what people call it; no two are called the same.
 
-    berts: include BERTs trained here, unless nothing may be changed
-    without: the source of one to omit
+    berts: also the BERTs that were made here, unless the page only reads; without: the source of one to omit
     """
     labels: dict[str, str] = {}
     places: dict[str, str] = {}
@@ -34,7 +33,7 @@ def offered(visit: Visit, *, berts: bool = False, without: str | None = None) ->
 
 
 def ask_encoder(visit: Visit, *, key: str, label: str, without: str | None = None) -> str | None:
-    """Ask for an encoder and return its source; None while another one has to be entered.
+    """Ask for one; what loads it, None while another is not named yet.
 
     without: the source of one that is not offered
     """
@@ -57,7 +56,7 @@ def ask_encoder(visit: Visit, *, key: str, label: str, without: str | None = Non
     return (typed or "").strip() or None
 
 
-JUDGED: Final = "judgements"  # placeholder for a folder that `spec_of` writes
+JUDGED: Final = "judgements"  # stands for a folder that is written when it is wanted
 KIND_NAMES: Final = {
     EvaluationKind.STS: "scored pairs",
     EvaluationKind.TRIPLETS: "triplets",
@@ -68,11 +67,11 @@ KIND_NAMES: Final = {
     EvaluationKind.CLUSTERING: "labelled texts to cluster",
     EvaluationKind.CLASSIFICATION: "labelled texts",
 }
-_FEWEST_QUERIES: Final = 5  # judged queries; a fifth of them is the test part
+_FEWEST_QUERIES: Final = 5  # judged ones, of which a fifth is measured on
 
 
 def evaluation_sets(visit: Visit) -> dict[str, str]:
-    """Return a unique label for each evaluation set, by `KIND:PATH` as commands take it."""
+    """`KIND:PATH` as commands take it, and what people call it."""
     sets = {
         f"sts:{sample_file('scored-pairs')}": "sample: scored pairs",
         f"triplets:{sample_file('triplets')}": "sample: triplets",
@@ -88,7 +87,7 @@ def evaluation_sets(visit: Visit) -> dict[str, str]:
 
 
 def spec_of(visit: Visit, chosen: str) -> str:
-    """Return the set as commands take it; judgements are exported first, with only the judged passages."""
+    """What the command takes; judgements are written out, and only the judged passages are searched."""
     if chosen != JUDGED:
         return chosen
     visit.check_writing()
@@ -105,6 +104,6 @@ def _kind(file: Path) -> EvaluationKind | None:
         layout = file_layout(file)
     except BadInputError:
         return None
-    if layout is None or layout.kind is EvaluationKind.NLI:  # would need a second file
+    if layout is None or layout.kind is EvaluationKind.NLI:  # a linear layer would need a second file
         return None
     return layout.kind

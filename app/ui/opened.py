@@ -1,4 +1,4 @@
-"""The library of the page: opened once per process, and shared by all sessions."""
+"""The library that the page is about: opened once per process, and shared by everybody who looks."""
 
 import logging
 import threading
@@ -22,51 +22,51 @@ _log = logging.getLogger(__name__)
 _SECONDS = 1.0  # until what is loaded beside begins: the first page of a million came in 2.9 instead of 3.7 s
 
 
-_opened_in: dict[str, str] = {}  # by folder: the identity of the library opened last
+_opened_in: dict[str, str] = {}  # by folder: what names the library that was opened there last
 
 
 def is_there(settings: Settings) -> bool:
-    """Return whether there is a library in the folder."""
+    """Whether there is a library in the folder."""
     return _identity(settings).exists()
 
 
 def was_there(settings: Settings) -> bool:
-    """Return whether this process has opened a library in the folder."""
+    """Whether this process has opened a library in the folder."""
     return settings.library in _opened_in
 
 
 def _identity(settings: Settings) -> Path:
-    """The file that identifies the library."""
+    """The file that names the library."""
     return Path(settings.library) / "library.json"
 
 
 def make_library(settings: Settings) -> Library:
-    """Create the library."""
+    """Make the library that is not there yet."""
     _open(settings, create=True).close()
     return opened(settings)
 
 
 def opened(settings: Settings) -> Library:
-    """Return the library; loading its encoder by a first search starts in the background.
+    """The library; its first search is made soon, beside everything else, since it loads the encoder.
 
-    If the folder was deleted and another library created there, return that one: the open files of the first
-    would still answer, and hide writes from others.
+    Where the folder was deleted and another library made there, that one: the open files of the first would
+    go on answering, and keep what is written to them from everybody.
     """
     try:
         name = _identity(settings).read_text("utf-8")
-    except OSError:  # just deleted: opening it reports that
+    except OSError:  # it went this moment: opening it says so
         name = ""
     library = _opened(settings, name)
-    if _opened_in.get(settings.library, name) != name:  # cached results of the previous library
+    if _opened_in.get(settings.library, name) != name:  # what was found in the other one
         _remembered.clear()
         _remembered_map.clear()
     _opened_in[settings.library] = name
     return library
 
 
-@st.cache_resource(show_spinner=False)  # also runs before the first visit, without a page
+@st.cache_resource(show_spinner=False)  # it is opened before anybody looks, where nothing can be shown
 def _opened(settings: Settings, name: str) -> Library:
-    del name  # part of the cache's key
+    del name  # another library has another
     library = _open(settings, create=False)
     if library.names():
         get_ready(library, settings)
@@ -74,7 +74,10 @@ def _opened(settings: Settings, name: str) -> Library:
 
 
 def get_ready(library: Library, settings: Settings) -> None:
-    """Load in the background what the first visitors need; the delay lets the current page go first."""
+    """Load, beside everything else, what the first looks would wait for; the page is slower meanwhile.
+
+    Not at once: the page that is on its way comes first.
+    """
     beside = threading.Timer(_SECONDS, _warm, (library, settings))
     beside.daemon, beside.name = True, "first search"
     beside.start()
@@ -87,18 +90,18 @@ def _open(settings: Settings, *, create: bool) -> Library:
         device=settings.device,
         precision=settings.precision,
         create=create,
-        wait=0.0,  # report at once that a collection is locked
+        wait=0.0,  # who holds a collection is told at once
     )
 
 
 def _warm(library: Library, settings: Settings) -> None:
-    with bulk_work():  # lets pages go first
+    with bulk_work():  # whoever looks at a page meanwhile gets their turn sooner
         for what, work in (("the first search was not made", _search), ("the map was not drawn", _draw)):
-            try:  # the encoder first: the map of a large collection takes longer
+            try:  # the encoder is light, the map of a large collection is not
                 _twice(work, library, settings)
             except NearsayError as error:  # whoever looks is told
                 _log.info("%s: %s", what, error)
-            except Exception:  # noqa: BLE001 - nothing waits for this thread, so its errors go to the log
+            except Exception:  # noqa: BLE001 - nobody waits for this thread: the log is all that hears it
                 _log.exception("%s", what)
 
 
@@ -126,12 +129,12 @@ def _search(library: Library, settings: Settings) -> None:
 
 
 _Found = TypeVar("_Found")
-_MOST = 24  # cached results of all sessions
+_MOST = 24  # findings of everybody who looks at the page
 _MOST_MAPS = 3  # one of 30,000 short passages takes some 30 MB
 
 
 def state_of(visit: Visit) -> str:
-    """Return a key for the collection's state, which changes with its documents, vectors and clusters."""
+    """Names the collection as it is now: another text once documents, vectors or clusters are others."""
     snapshot = visit.collection.snapshot()
     row = snapshot.collection
     parts = (visit.library.store.folder, row.id, row.version, row.compactions, snapshot.generation.number)
@@ -139,14 +142,14 @@ def state_of(visit: Visit) -> str:
 
 
 def remembered(key: str, make: Callable[[], _Found]) -> _Found:
-    """Return `make()`, cached by key for all sessions, so it must not be changed."""
+    """What `make` gives, found once for a key; it is shared by all who look, so it must not be changed."""
     return cast("_Found", _remembered(key, make))
 
 
 def remembered_map(key: str, make: Callable[[], _Found]) -> _Found:
-    """The same for maps: few are cached, because they are large and change with every update.
+    """The same for maps, of which few are kept: they are large, and another is made with each change.
 
-    Also for threads outside of a page: it shows no spinner.
+    Also for threads in which no page runs: it shows nothing of its own.
     """
     return cast("_Found", _remembered_map(key, make))
 
@@ -164,7 +167,7 @@ def _remembered(key: str, _make: Callable[[], object]) -> object:
 
 
 def kept(name: str, about: object, make: Callable[[], _Found], most: int = 1) -> _Found:
-    """Return `make()`, cached in the session while `about` is equal; the last `most` are kept."""
+    """What `make` gives, found once in a session while it is about the same; the last few are kept."""
     found: list[tuple[object, _Found]] = st.session_state.setdefault(name, [])
     for known, value in found:
         if known == about:
@@ -175,9 +178,9 @@ def kept(name: str, about: object, make: Callable[[], _Found], most: int = 1) ->
 
 
 def kept_drawing(visit: Visit) -> tuple[PackedMap, int] | None:
-    """Return the stored map, packed for the browser, and the number of its passages; None without one.
+    """The map that is kept, packed for the browser, and how many passages are on it; None without one.
 
-    Cached per state of the collection; of many passages a fixed sample is drawn.
+    It is read once for a state of the collection; of many passages a sample, always the same, is drawn.
     """
     explorer = visit.collection.explore
     number = explorer.kept_map_number()

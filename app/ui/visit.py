@@ -1,4 +1,4 @@
-"""The context of a page: settings, library and collection, and what the visitor may do."""
+"""One person's look at one page: what there is to work with, and what may be done."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,32 +10,32 @@ from nearsay.indexer import Collection, Library
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """The library, and the collection chosen in the sidebar."""
+    """The library, and the collection that the sidebar names."""
 
     settings: Settings
     library: Library
-    name: str | None  # of the collection; None if there is none
+    name: str | None  # of the collection; None while there is none
 
     @property
     def collection(self) -> Collection:
-        """The chosen collection. Raises BadInputError if there is none."""
+        """The chosen collection; BadInputError while there is none."""
         if self.name is None:
             make = self.remedy("Make one on the page Collections")
             raise BadInputError(f"there is no collection yet.{make}")
-        return self.library.shared(self.name)  # keeps its files open between runs
+        return self.library.shared(self.name)  # its files stay open from look to look
 
     @property
     def may_write(self) -> bool:
-        """Whether this page may change anything; otherwise buttons that would are not shown."""
+        """Whether this page may change anything; a button for what it may not is not shown."""
         return not self.settings.read_only
 
     @property
     def may_name_files(self) -> bool:
-        """Whether paths of the server may be entered."""
+        """Whether files of the serving machine may be named, to change things with them."""
         return self.may_write and self.settings.server_files
 
     def check_naming_files(self) -> None:
-        """Raise BadInputError if paths of the server may not be entered; called before every access."""
+        """BadInputError where no file of the serving machine may be named: asked before every look at one."""
         if not self.may_name_files:
             raise BadInputError(
                 "files and folders of the server cannot be named on this page. Who started it can allow it: "
@@ -43,7 +43,7 @@ class Visit:
             )
 
     def server_path(self, typed: str) -> Path:
-        """Return a path on the server. Raises BadInputError if it does not exist or may not be entered."""
+        """A file or folder of the serving machine; BadInputError for what is none, or may not be named."""
         self.check_naming_files()
         path = Path(typed.strip()).expanduser()
         if not path.is_absolute():
@@ -53,11 +53,11 @@ class Visit:
         return path
 
     def remedy(self, said: str) -> str:
-        """Return the remedy with a leading space; "" if nothing may be changed."""
+        """What changes something, to stand behind what is wrong; nothing where the page only reads."""
         return f" {said}" if self.may_write else ""
 
     def check_writing(self) -> None:
-        """Raise BadInputError if nothing may be changed; called before every change, whatever was shown."""
+        """BadInputError where nothing may be changed: asked before every change, whatever was shown."""
         if not self.may_write:
             raise BadInputError(
                 "this page only reads. Who started it can allow changes: nearsay ui without --read-only"

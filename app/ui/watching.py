@@ -1,10 +1,10 @@
-"""A job on a page: its progress and log, and buttons that cancel and resume it.
+"""A job on a page: its progress, its log, and the buttons that cancel and resume it.
 
 from nearsay.app.ui.watching import running_jobs, start_job, watch_job
 
 job = start_job(visit, ["documents", "add", …], "Add papers")
-watch_job(visit, job)  # polls while it runs; the page is rerun once it has ended
-for job in running_jobs(visit):  # after a reload: jobs that still run
+watch_job(visit, job)  # polls while it is at work; when it has ended the page is run again, once
+for job in running_jobs(visit):  # after a reload: what is still at work
     watch_job(visit, job)
 """
 
@@ -24,24 +24,24 @@ from nearsay.app.ui.visit import Visit
 from nearsay.data.document import visible
 from nearsay.data.errors import BadInputError
 
-_LOOKED_AT = 200  # newest jobs of a collection among which those of a kind are searched
+_LOOKED_AT = 200  # newest jobs of a collection among which those of a kind are sought
 _CAN_GO_ON = (JobState.FAILED, JobState.CANCELLED, JobState.INTERRUPTED)
 _UNKNOWN = """<progress aria-label="at work; how long it takes is not known"
 style="width: 100%; accent-color: #1F5FAF"></progress>"""
 
 
 def jobs_of(visit: Visit) -> Jobs:
-    """Return the jobs of the page's library."""
+    """The jobs of the library that the page is about."""
     return Jobs(visit.library, precision=visit.settings.precision)
 
 
 def start_job(
     visit: Visit, arguments: Sequence[str], title: str, *, collection: str | None = None, kept: str = ""
 ) -> Job:
-    """Start a command in the background. Raises BadInputError if nothing may be changed.
+    """Start a command in the background; BadInputError where nothing may be changed.
 
-    collection: the one that it is about, if the arguments name none
-    kept: session key under which its number is stored, for `watch_started`
+    collection: the one that it is about, where the arguments name none
+    kept: under which the session remembers its number, for `watch_started`
     """
     visit.check_writing()
     job = jobs_of(visit).start(JobKind.of(arguments), arguments, title=title, collection=collection)
@@ -63,10 +63,9 @@ def offer_job(
     shell: bool = True,
     **how: Any,  # noqa: ANN401 - as Streamlit's own
 ) -> None:
-    """Draw a button that starts a command, and below it the command line, unless shell is False.
+    """A button that starts a command, and below it the same as a command line, unless shell is False.
 
-    begin: starts it
-    how: further arguments of `st.button`
+    begin: what starts it; how: what else `st.button` takes
     """
     if st.button(label, key=key, icon=icon, **how):
         begin(visit, arguments, title)
@@ -76,21 +75,18 @@ def offer_job(
 
 
 def running_jobs(visit: Visit) -> list[Job]:
-    """Return the running and waiting jobs, newest first."""
+    """The jobs that are at work or wait for their turn, the newest first."""
     jobs = jobs_of(visit)
     found = [
         job
-        for state in (
-            JobState.WAITING,
-            JobState.RUNNING,
-        )  # in this order, one that starts meanwhile is not missed
+        for state in (JobState.WAITING, JobState.RUNNING)  # one that begins meanwhile is seen at least once
         for job in jobs.list(state, limit=None)
     ]
     return sorted({job.number: job for job in found}.values(), key=lambda job: -job.number)
 
 
 def followed(visit: Visit, job: Job) -> Job:
-    """Return the last job that resumed this one, or the job itself."""
+    """The last that goes on with a job, if it was resumed; else the job itself."""
     if job.state not in _CAN_GO_ON:
         return job
     return jobs_of(visit).successor(job.number) or job
@@ -105,13 +101,13 @@ def watch_started(
     log: int = 2,
     beside: Callable[[Job, bool], None] = lambda *_: None,
 ) -> list[Job]:
-    """Show running jobs of these kinds, and the job whose number is stored in the session.
+    """Show the jobs of these kinds that are at work, and the one that the session keeps under a name.
 
-    The stored job is the last that was started here, or one that was running when the visitor came. It is
-    shown until it has ended and is dismissed. A resumed one is replaced by its successor, a removed one
-    forgotten.
+    The kept one is the last that was started here; who comes while one is at work sees how it ends, too. It
+    is shown until it is put away, once it has ended. One that was resumed gives its place to the job that
+    goes on with it, one that was removed is forgotten.
 
-    beside: draws more about a job; its second argument tells whether it is the stored one
+    beside: draws what else belongs to a job; True: it is the one that the session keeps
     """
     jobs = {job.number: job for job in running_jobs(visit) if job.kind in kinds}
     mine: int | None = st.session_state.get(name)
@@ -137,9 +133,9 @@ def watch_started(
 
 
 def newest_jobs(visit: Visit, kind: JobKind) -> list[Job]:
-    """Return the collection's jobs of a kind, newest first.
+    """The collection's jobs of a kind, the newest first.
 
-    Jobs of a deleted collection of the same name are excluded.
+    Jobs about a collection of the same name that was deleted are none of them.
     """
     since = visit.collection.snapshot().collection.created_at
     every = jobs_of(visit).list(collection=visit.name, limit=_LOOKED_AT)
@@ -151,7 +147,7 @@ def newest_jobs(visit: Visit, kind: JobKind) -> list[Job]:
 
 
 def watch_newest(visit: Visit, jobs: Sequence[Job], place: str) -> None:
-    """Show the newest of some jobs while it runs, and if it fails, its error for the rest of the session."""
+    """Show the newest of some jobs while it is at work; if it then fails, how, for as long as one stays."""
     seen = _seen()
     if not jobs:
         return
@@ -165,7 +161,7 @@ def watch_newest(visit: Visit, jobs: Sequence[Job], place: str) -> None:
 
 
 def _seen() -> set[int]:
-    """Return the jobs that were started, or seen running, in this session."""
+    """The jobs that were started, or seen at work, in this session."""
     seen: set[int] = st.session_state.setdefault("jobs_seen", set())
     return seen
 
@@ -179,18 +175,19 @@ def watch_job(
     done: str | None = None,
     follow: bool = True,
 ) -> None:
-    """Show a job: title, state, progress, the end of its log, and Cancel; after its end, the outcome.
+    """Show a job: title, state, progress, the last lines of its log, cancel; when it has ended, how.
 
-    Polls twice a second while the job runs, and reruns the page when it ends, so that its results appear.
-    Read results after the job: a page without them is then rerun.
+    Polls twice a second while the job is at work, and runs the whole page again when it ends, so that its
+    results appear. Results have to be read after the job was: then a page that lacks them is run again.
 
-    job: as the rest of the page has read it; shown as running if it was, even if it has ended since
-    place: part of the buttons' keys, for pages that show a job twice
-    log: lines of the log that are shown while it runs
-    done: message of success in plain text; default: "Done" with the duration
-    follow: show the job that resumed this one; False: the job is the one in the address, which Resume changes
+    job:     as the rest of the page takes it; one that was at work then is shown so, even if it has ended
+    place:   tells apart the buttons where a page shows the same job twice
+    log:     lines of the log that are shown while it works
+    done:    what is said of success, as plain text; "Done." and how long it took if left out
+    follow:  of a job that was resumed, show the one that goes on with it; without, the page is one whose
+             address names the job, and Resume changes it
 
-    Nothing is shown where nothing may be changed, since commands and logs have paths of the server.
+    Where nothing may be changed nothing is shown: commands and logs tell where things lie on the server.
     """
     if not visit.may_write:
         return
@@ -251,7 +248,7 @@ def _ended(visit: Visit, job: Job, place: str, log: int, done: str | None, *, fo
         said = " ".join(visible(job.message or "it failed, and said nothing. See its log").split())
         st.error(as_markdown(capitalised(on_page(said), job.arguments)), icon=STATE_ICONS[job.state])
     elif job.state is JobState.CANCELLED:
-        st.info(as_markdown(f"Cancelled{time}."), icon=STATE_ICONS[job.state])  # its log reports what is kept
+        st.info(as_markdown(f"Cancelled{time}."), icon=STATE_ICONS[job.state])  # its log says what is kept
     else:
         st.warning(
             "Interrupted: its process was killed, or the machine went off. What it wrote is kept.",
@@ -295,10 +292,7 @@ def _progress(visit: Visit, job: Job, look: JobProgress | None) -> None:
 
 
 def _log(job: Job, lines: int, doing: str = "") -> None:
-    """Show the end of the log, without what the error message or the progress bar shows.
-
-    doing: text of the progress bar
-    """
+    """Show the log's last lines; doing: what the bar above says of it. What was said is not said again."""
     found = job.log(last=lines) if lines else []
     said = (job.message or "").splitlines()
     new = (line for line in found if line.removeprefix("Error: ") not in said)
@@ -328,19 +322,17 @@ STATE_COLOURS: Final[dict[JobState, Colour]] = {
 
 
 def moment(at: str | None) -> str:
-    """Return an ISO 8601 time as date and minute in UTC; "" for None."""
+    """An ISO 8601 moment as date and minute in UTC; nothing for none."""
     return "" if at is None else datetime.fromisoformat(at).strftime("%Y-%m-%d %H:%M")
 
 
 def show_command(visit: Visit, arguments: Sequence[str]) -> None:
-    """Show the command, folded; arguments: of `nearsay`."""
-    library = (
-        visit.library.store.folder if visit.may_write else "LIBRARY"
-    )  # visitors need no paths of the server
+    """Show the command, folded away; arguments: what stands behind `nearsay`."""
+    library = visit.library.store.folder if visit.may_write else "LIBRARY"  # others need not know where it is
     show_line(shell_line(arguments, Path(library)))
 
 
 def show_line(line: str) -> None:
-    """Show a command line, folded."""
+    """Show a command line, folded away."""
     with st.expander("The same in a shell", icon=":material/terminal:"):
         st.code(visible(line), language="bash", wrap_lines=True)

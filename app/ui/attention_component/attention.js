@@ -1,7 +1,7 @@
 // A text's attention in the page. Layers, heads and how much is drawn are chosen here at once; what is asked of
 // Python (the chosen token, masks, layers that were not sent) goes there as state.
 const views = new WeakMap();  // by shadow root
-const left = new Map();  // the last state of each view, by key
+const left = new Map();  // how each view stood when it was last looked at, by key
 
 export default function ({ data, parentElement: root, setStateValue }) {
   let own = views.get(root);
@@ -10,7 +10,7 @@ export default function ({ data, parentElement: root, setStateValue }) {
   if (!own) { own = begun(root, board, data.key); views.set(root, own); }
   own.tell = setStateValue;
   own.heard(data);
-  const call = ++own.calls;  // cleaning up an earlier call must not end a later one's view
+  const call = ++own.calls;  // a call that Streamlit takes back must not end what a later one shows
   return () => { if (own.calls === call) { own.end(); if (views.get(root) === own) views.delete(root); } };
 }
 
@@ -47,7 +47,7 @@ function begun(root, board, key) {
   function remember() {
     if (data) left.set(key, { of: data.of, total: data.total, headsOf: data.heads, layers: choice.layers, heads: choice.heads, place: choice.place, side: choice.side });
   }
-  function tell() {  // debounced, so that a double click causes one rerun
+  function tell() {  // what Python searches by; a little later, so that a double click is one run of the page
     remember();
     clearTimeout(waiting);
     waiting = setTimeout(() => {
@@ -71,7 +71,7 @@ function begun(root, board, key) {
       $(id).replaceChildren(...every, all);
     }
   }
-  function pressed(chosen, number, count) {  // from "all", a click selects one; then each click toggles
+  function pressed(chosen, number, count) {  // of all the first press takes one; then each is put in or out
     if (chosen.length === count) return [number];
     const rest = chosen.filter((each) => each !== number);
     if (rest.length === chosen.length) return [...chosen, number].sort((a, b) => a - b);
@@ -136,7 +136,7 @@ function begun(root, board, key) {
     }));
   }
 
-  function refresh() {  // the mean over the chosen heads, the lines, and the bars beside the tokens
+  function refresh() {  // the mean over what is chosen, the lines, and the summaries beside the tokens
     for (const [id, chosen] of [["layers", choice.layers], ["heads", choice.heads]]) {
       [...$(id).children].forEach((button, number) => {
         const all = number === $(id).children.length - 1;

@@ -1,4 +1,4 @@
-"""Show a text's attention on the page, and read what is chosen in the view."""
+"""Put a text's attention on the page, and learn what was chosen in it."""
 
 import base64
 import hashlib
@@ -19,33 +19,33 @@ if TYPE_CHECKING:
     from nearsay.training.bert.attention import TextAttention
     from nearsay.training.bert.relevance import TokenRelevance
 
-_MOST_BYTES = 3_000_000  # of weights; for longer texts only chosen layers are sent, at least one
+_MOST_BYTES = 3_000_000  # of weights; of longer texts only the chosen layers are sent, one at least
 _MOST_MASKS = 512
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionChoice:
-    """What is chosen in the browser; layers, heads and tokens are counted from 0."""
+    """What is chosen in the browser; numbers from 0."""
 
     layers: tuple[int, ...]
     heads: tuple[int, ...]
-    place: int | None  # index of the frozen token
+    place: int | None  # of the frozen token
     special: bool = True  # [CLS] and [SEP] are shown
 
 
 def text_key(source: str, text: str, pair: str | None) -> str:
-    """Identify the text that a choice refers to; the same with and without masks."""
+    """What a choice is about: the same for a text with masks and without."""
     return hashlib.sha256(json.dumps([source, text, pair]).encode()).hexdigest()[:16]
 
 
 def masked_of(key: str, of: str) -> tuple[int, ...]:
-    """Return the tokens of this text that are masked in the browser."""
+    """The places that were masked in the browser, of the text that is shown now."""
     places = _about(key, "masked", of).get("places")
     return _numbers(places, _MOST_MASKS) if isinstance(places, list) else ()
 
 
 def choice_of(key: str, of: str, layers: int, heads: int) -> AttentionChoice | None:
-    """Return what is chosen in the browser; None if it is invalid or of another text."""
+    """What was chosen in the browser; None for what is no choice of this text."""
     said = _about(key, "choice", of)
     taken, some, place = said.get("layers"), said.get("heads"), said.get("place")
     if not isinstance(taken, list) or not isinstance(some, list):
@@ -65,10 +65,10 @@ def packed_attention(
     choice: AttentionChoice | None = None,
     follows: bool = False,
 ) -> dict[str, Any]:
-    """Return the component's data: tokens, weights as 16-bit integers, shares, predictions for masked tokens.
+    """What the browser gets: tokens, weights in 16 bits, shares, and likeliest words of masked tokens.
 
-    choice: which layers to send if the text is too long for all of them
-    follows: the view shows this choice and is not interactive
+    choice:  what is chosen, where the text is too long for all layers
+    follows: it shows what is chosen, and nothing is chosen in it
     """
     total, heads, n, _ = read.attentions.shape
     sent = list(range(total))
@@ -106,7 +106,7 @@ def packed_attention(
 
 
 def show_attention(content: Mapping[str, Any], *, key: str, height: int = 620) -> None:
-    """Draw the view; `masked_of` and `choice_of` return what is chosen in it at the next run of the page."""
+    """Draw it; what is chosen in it is read by `masked_of` and `choice_of` at the next run of the page."""
     _component()(
         data={**content, "key": key, "height": height},
         key=key,
@@ -131,14 +131,14 @@ def _about(key: str, part: str, of: str) -> Mapping[str, object]:
 
 
 def _numbers(values: list[object], most: int) -> tuple[int, ...]:
-    """Return distinct non-negative integers from the browser in ascending order; () for anything else."""
+    """Different numbers from 0 that a browser sent, in order; anything else is none."""
     if len(values) > most or any(type(value) is not int or value < 0 for value in values):
         return ()
     return tuple(sorted({value for value in values if isinstance(value, int)}))
 
 
 def _nothing() -> None:
-    """The callback that Streamlit requires for each part of the state."""
+    """What Streamlit wants for each part of an answer."""
 
 
 @cache

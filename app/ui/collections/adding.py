@@ -1,4 +1,4 @@
-"""The form that adds documents: collection, files, fields, chunking and encoder."""
+"""Adding documents: where to, from where, what is in it, how it is cut and embedded, and go."""
 
 import json
 import re
@@ -39,17 +39,15 @@ if TYPE_CHECKING:
 
 
 DOCUMENT_WIDTHS = widths(id="small", title="medium", text="large", metadata="medium", updated="small")
-_CHARACTERS = 1000  # of a document's metadata in the preview
+_CHARACTERS = 1000  # of a document's metadata that are shown
 _FAULTS = 5  # that are shown one by one
 _OPTION = re.compile(r" \([^()]*--[^()]*\)")  # of the command, in a note: the form has its own choices
 
 
 def ask_encoding(seen: FilesSeen, *, key: str) -> str | None:
-    """Return the chosen encoding; None: guess each file's from its bytes.
+    """The encoding that the visitor chose; None: guess each file's from its bytes.
 
-    Nothing is asked if every file is UTF-8.
-
-    key: identifies these files in the widgets' keys
+    Nothing is asked where every file is UTF-8. key: names these files in the keys of widgets
     """
     if not seen.encodings:
         return None
@@ -74,11 +72,11 @@ _ASKED = {
 
 
 def ask_fields(seen: FilesSeen, *, key: str) -> dict[str, Any]:
-    """Ask which fields are text, id, title and metadata, for files with named fields.
+    """Ask which fields are text, id, title and metadata, where the files have named fields.
 
-    key: identifies these files in the widgets' keys
-    returns: text, id, title, metadata as in `ReadOptions`; empty if the readers know the fields, or only$
-             their guess is chosen. If text is None, its field is unknown and nothing can be added
+    key:     names these files in the keys of widgets
+    returns: text, id, title, metadata as `ReadOptions` has them; empty where the readers know the fields, or
+             nothing else than their guess is chosen. A text of None is not known, and nothing can be added
     """
     if seen.tables_differ:
         st.info("The tables have different fields, so the text field of each is guessed by itself.")
@@ -106,7 +104,7 @@ def ask_fields(seen: FilesSeen, *, key: str) -> dict[str, Any]:
 
 
 def _one(label: str, names: tuple[str, ...], guess: str | None, key: str, help_: str) -> str | None:
-    """A guessed field can be changed but not cleared: the command guesses a field that is left out."""
+    """A guessed field can be exchanged but not taken away: the command guesses where nothing is said."""
     options: list[str | None] = list(names) if guess is not None else [None, *names]
     labels = distinct_labels({name: "none" if name is None else name for name in options})
     index = options.index(guess) if guess in options else 0
@@ -114,7 +112,7 @@ def _one(label: str, names: tuple[str, ...], guess: str | None, key: str, help_:
 
 
 def show_first_documents(seen: FilesSeen) -> None:
-    """Show the first documents as they would be added, and the rows that cannot be read."""
+    """The first documents as they would be added, and the rows that could not be."""
     if seen.documents:
         st.caption("The first documents, as they would be added:")
         st.dataframe(
@@ -143,14 +141,14 @@ def show_first_documents(seen: FilesSeen) -> None:
         said = f"And {rest.total():,} more of what was looked at cannot be used, in {named}."
         st.warning(as_markdown(said), icon=":material/warning:")
     for note in seen.notes:
-        if ": text = " not in note:  # guessed fields are shown above
+        if ": text = " not in note:  # what was guessed stands in the choices above
             st.caption(as_markdown(_OPTION.sub("", note)))
 
 
 def add_arguments(collection: str, sources: Sequence[str], options: Mapping[str, Any]) -> list[str]:
-    """Return the arguments of `nearsay` that add files; names that begin with '-' are safe behind '--'.
+    """What stands behind `nearsay` to add files; names that begin with '-' stand behind '--'.
 
-    sources: absolute paths; options: of `documents add`. Raises BadInputError if a field's name has a comma
+    sources: whole paths; options: of `documents add`. BadInputError for a field with a comma in its name
     """
     fields = options.get("metadata")
     for name in fields or ():
@@ -163,13 +161,13 @@ def add_arguments(collection: str, sources: Sequence[str], options: Mapping[str,
 
 
 def add_title(collection: str, sources: Sequence[str]) -> str:
-    """Return the job's title."""
+    """What is done, for people."""
     what = Path(sources[0]).name if len(sources) == 1 else f"{len(sources):,} files"
     return f"Add {what} to {collection}"
 
 
 def chunking_text(method: str, tokens: int = 0, overlap: int = 32, language: str = "en") -> str | None:
-    """Return the chunking as the command takes it, None for the default. Raises BadInputError if invalid."""
+    """The chunking as the command takes it; None for the usual one. BadInputError if it cannot be."""
     if method != ChunkingMethod.TOKENS:
         tokens, overlap = Chunking().tokens, Chunking().overlap
     chosen = Chunking(ChunkingMethod(method), tokens, overlap, language.strip() or "en")
@@ -216,17 +214,14 @@ _ASKS: Final = {
 
 
 def ask_reading(seen: FilesSeen) -> dict[str, Any]:
-    """Ask how .txt files are split into documents and how much of HTML pages is read, if there are any."""
+    """What of a .txt file is one document, and how much of an HTML page; asked where there are any."""
     formats = dict(seen.formats)
     names = ["split"] * (Format.TXT in formats) + ["whole_page"] * (Format.HTML in formats)
     return ask_options("documents add", names, "add", _ASKS)
 
 
 def ask_how(visit: Visit, collection: Collection | None) -> dict[str, Any]:
-    """Ask for encoder, chunking and near-duplicates, folded.
-
-    collection: the one that is added to, whose encoder and chunking are fixed; None: a new one
-    """
+    """Ask, folded away; collection: the one that is added to, whose encoder and cutting are settled."""
     with st.expander("How it is cut and embedded", icon=":material/tune:"):
         live = found = None
         if collection is not None:
@@ -299,16 +294,16 @@ def _ask_gate() -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """The result of checking the chosen files."""
+    """What became of the files that were chosen."""
 
-    chosen: tuple[str, ...] = ()  # Streamlit's ids of the files
-    folder: Path | None = None  # the accepted files are in it
+    chosen: tuple[str, ...] = ()  # Streamlit's own numbers of the files
+    folder: Path | None = None  # that the good ones lie in
     paths: tuple[Path, ...] = ()
-    refused: tuple[str, ...] = ()  # an error message each
+    refused: tuple[str, ...] = ()  # a sentence each
 
 
 def staged(visit: Visit, given: "Sequence[UploadedFile]") -> Staged:
-    """Check the files by their content and store them; files stored for an earlier choice are deleted."""
+    """The files, checked by their content and kept; what was kept of another choice is removed."""
     visit.check_writing()
     chosen = tuple(file.file_id for file in given)
     before: Staged = st.session_state.get("add_staged", Staged())
@@ -340,10 +335,7 @@ SAMPLES: Final = "The sample corpus"
 
 
 def show_adding(visit: Visit, way: str | None = None) -> None:
-    """Draw the form.
-
-    way: FILES, FOLDER or SAMPLES; None: ask
-    """
+    """The form, from top to bottom; way: FILES, FOLDER or SAMPLES, where it was chosen already."""
     visit.check_writing()
     first = way is not None
     if way is None:
@@ -373,13 +365,13 @@ def show_adding(visit: Visit, way: str | None = None) -> None:
 
 
 def _target(visit: Visit) -> tuple[str, bool]:
-    """Return the collection's name, "" while it is missing or invalid, and whether it is a new one."""
+    """The collection's name, "" while there is none that can be, and whether it has still to be made."""
     names = visit.library.names()
     left, right = st.columns(2) if names else (st.container(), st.container())
     into = NEW
     if names:
         if st.session_state.get("add_into") not in (None, NEW, *names):
-            del st.session_state["add_into"]  # it was deleted
+            del st.session_state["add_into"]  # it was deleted meanwhile
         tip = "Documents whose id is there are updated; unchanged ones are not embedded again."
         with left:
             into = pick("Into", {NEW: "a new collection"} | {name: name for name in names}, "add_into", tip)
@@ -397,7 +389,7 @@ def _target(visit: Visit) -> tuple[str, bool]:
             raise BadInputError(f"there is a collection '{name}' already. Choose it to add to it")
         if name:
             visit.library.collection(name)  # the library's own rule for names
-    except NearsayError as error:  # shown here, so that the chosen files are kept
+    except NearsayError as error:  # a name to be written otherwise: the files that were chosen stay
         say_error(error)
         return "", True
     return name, True
@@ -440,7 +432,7 @@ def _folder(visit: Visit) -> tuple[tuple[Path, ...], Path | None] | None:
 def _choices(
     visit: Visit, collection: str, paths: tuple[Path, ...], folder: Path | None, *, is_new: bool
 ) -> tuple[list[str], str] | None:
-    """Show what the files contain and ask how to add them. Returns the command and its title once started."""
+    """Show what the files hold and ask how they are added; the command and its title, once it is to begin."""
     key, sources = str(paths[0]), [str(path) for path in paths]
     reading: dict[str, Any] = {"relative_to": None if folder is None else str(folder)}
     first = _seen(paths, ReadOptions(**reading))
@@ -470,7 +462,7 @@ def _choices(
     elif collection:
         show_command(visit, arguments)
         return (arguments, title) if begun else None
-    elif not (st.session_state.get("add_name") or "").strip():  # an invalid one is reported at its field
+    elif not (st.session_state.get("add_name") or "").strip():  # one that cannot be is told at its field
         st.caption("Name the collection first.")
     return None
 
@@ -483,7 +475,7 @@ def _begin(
         raise BadInputError(f"there is a collection '{new.name}' by now. Choose it to add to it")
     st.session_state["add_round"] = st.session_state.get("add_round", 0) + 1
     st.session_state["add_begun"] = True
-    files = st.session_state.pop("add_staged", None)  # its files belong to the job from here on
+    files = st.session_state.pop("add_staged", None)  # its files are the job's from now on
     try:
         start(visit, arguments, title, elsewhere=elsewhere)
     except NearsayError:
@@ -494,6 +486,6 @@ def _begin(
 
 
 def _seen(paths: tuple[Path, ...], options: ReadOptions) -> FilesSeen:
-    """Preview the files, cached for the last few choices of the session."""
+    """Looked at once, not at every rerun; the last few looks of the session are kept."""
     stamps = tuple(path.stat().st_mtime_ns for path in paths if path.exists())
     return kept("add_seen", (paths, options, stamps), lambda: look_at(paths, options), most=4)

@@ -1,4 +1,4 @@
-"""The documents of a collection: browsed, found, opened, edited and deleted."""
+"""The documents of a collection: looked through page by page, found, opened, deleted."""
 
 import json
 from collections.abc import Mapping
@@ -25,18 +25,18 @@ from nearsay.indexer.catalogue.passages import headline
 from nearsay.indexer.query.browsing import DocumentPage, DocumentRow, PassageSpan
 from nearsay.indexer.vectors.errors import UnknownDocumentError
 
-LONGEST_TEXT = 200_000  # characters of a text that can be edited on the page
+LONGEST_TEXT = 200_000  # characters: a longer text is neither written nor edited on a page
 
 
 def metadata_text(metadata: Mapping[str, JsonValue]) -> str:
-    """Return the metadata as indented JSON."""
+    """The fields as JSON, a line each."""
     return json.dumps(dict(metadata), ensure_ascii=False, indent=2)
 
 
 def edited_document(
     *, id_: str | None, title: str, text: str, metadata: str, source: str | None = None
 ) -> Document:
-    """Return the document in a form. Raises BadInputError if the text or the metadata is invalid."""
+    """The document that a form describes; BadInputError, which says where, for metadata that is no object."""
     if not text.strip():
         raise BadInputError("the text is empty. Write what the document says")
     if len(text) > LONGEST_TEXT:
@@ -84,7 +84,7 @@ def _each_once(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
 
 
 def shown_row(row: DocumentRow) -> dict[str, object]:
-    """Return a row of the table of documents."""
+    """A line of the table of documents."""
     return {
         "id": row.id,
         "title": row.title,
@@ -94,13 +94,13 @@ def shown_row(row: DocumentRow) -> dict[str, object]:
     }
 
 
-_WAITING: Final = 500  # passages without a vector; if there are more, a job embeds them first
-_MOST_PASSAGES: Final = 500  # of a document, in the table
-_FORM: Final = "doc-form"  # session key: the key of the last form drawn
+_WAITING: Final = 500  # passages that wait for their vectors: more are embedded by a job first
+_MOST_PASSAGES: Final = 500  # of a document that are shown
+_FORM: Final = "doc-form"  # in the session: the key of the form that was drawn last
 
 
 def show_document(visit: Visit, collection: Collection, id_: str) -> None:
-    """Show everything stored for a document, and the form that changes it."""
+    """Everything that is kept of a document, and the form that changes it."""
     if st.button("Back to the list", icon=":material/arrow_back:", key="doc-back"):
         _close()
     try:
@@ -126,7 +126,7 @@ def show_document(visit: Visit, collection: Collection, id_: str) -> None:
 
 
 def show_new_document(visit: Visit, collection: Collection) -> None:
-    """Show a form for one document."""
+    """A form for one document."""
     with st.form("new-document", border=False):
         id_ = st.text_input("Id", help="What it is called; made from its text if left empty.")
         title = st.text_input("Title", help="Embedded together with the text.")
@@ -145,7 +145,7 @@ _METADATA: Final = "Fields to filter by, as a JSON object."
 
 @st.fragment
 def _text(collection: Collection, found: StoredDocument, beside: list[PassageSpan]) -> None:
-    """Show the text, page by page; a passage that is selected below is marked in it."""
+    """The text, page by page; a passage that is chosen below is marked in it."""
     with telling_errors():
         text = st.container(border=True)
         chosen = None
@@ -213,9 +213,9 @@ def _edit(visit: Visit, collection: Collection, found: StoredDocument) -> None:
 
 
 def _take_over(key: str) -> bool:
-    """Copy a submitted edit of an earlier state of the document into the form of this key.
+    """Put what was written about an earlier state of the document, and sent, into the form of that key.
 
-    Returns whether there was one; the form that it was submitted with is not drawn any more.
+    Whether anything was: the form that it was sent with is not drawn any more.
     """
     before = st.session_state.get(_FORM)
     st.session_state[_FORM] = key
@@ -227,7 +227,7 @@ def _take_over(key: str) -> bool:
 
 
 def _write(visit: Visit, collection: Collection, document: Document, said: str) -> None:
-    """Add one document now, which takes a fraction of a second unless many passages have no vector yet."""
+    """Add one document here and now: a fraction of a second, unless much waits to be embedded before it."""
     visit.check_writing()
     if collection.overview().waiting > _WAITING:
         st.session_state["collections-said"] = (
@@ -253,13 +253,13 @@ def _close() -> None:
 
 _A_PAGE: Final = 50
 _NARROW: Final = 10  # characters of an id that a narrow column holds
-_IDS, _IDS_HEIGHT = 10, 260  # ids listed without scrolling; the height in pixels for more
-_COUNTED: Final = 10_000  # matching documents are counted up to this
-_FOUND: Final = 100  # documents found by words
+_IDS, _IDS_HEIGHT = 10, 260  # ids that are listed in full without scrolling; pixels, where more are
+_COUNTED: Final = 10_000  # documents that pass a filter
+_FOUND: Final = 100  # documents with the words that are looked for
 
 
 def show_documents(visit: Visit) -> None:
-    """Show the table, or the document in the address."""
+    """The table, and the document that the address names."""
     if visit.name is None:
         st.info("Choose a collection in the sidebar.")
         return
@@ -337,7 +337,7 @@ def _page(collection: Collection, where: str | None) -> DocumentPage:
 
 
 def _how_many(collection: Collection, page: DocumentPage, where: str | None) -> str:
-    """Return the number of documents in words; with a filter, counted only up to a limit to stay fast."""
+    """Counted only as far as it is quick: a filter may have to read every document."""
     if where is None:
         return counted(collection.browser.count(), "document") + "."
     if not page.more_before and not page.more_after:
@@ -365,9 +365,7 @@ def _table(
             st.info("No document is like that. Take the filter or the words back.")
         return ()
     long = any(len(row.id) > _NARROW for row in page.rows)
-    shown = hash(
-        tuple(row.number for row in page.rows)
-    )  # selections are row positions: other rows need another key
+    shown = hash(tuple(row.number for row in page.rows))  # ticks are of places: other rows are another table
     event = st.dataframe(
         [shown_row(row) for row in page.rows],
         hide_index=True,
@@ -406,7 +404,7 @@ def _open_by_name(page: DocumentPage) -> None:
 
 
 def _called(row: DocumentRow) -> str:
-    """Return the id and title, or the beginning of the text if the id is only a hash."""
+    """Its id and title; how its text begins where the id is but a hash."""
     return f"{row.id}: {row.title}" if row.title else headline("", row.id, row.beginning)
 
 

@@ -1,4 +1,4 @@
-"""The generations of a collection: which is live, how each is indexed, and what can be done with them."""
+"""The generations of a collection: which answers, how each was chosen, and what can be done."""
 
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def show_upkeep(visit: Visit, found: CollectionOverview) -> None:
-    """Show the forms that index, compact and delete."""
+    """Index, compact, delete."""
     if found.live is not None:
         with st.expander("Index: quick searches of many passages", icon=":material/bolt:"):
             _index(visit, found)
@@ -92,10 +92,10 @@ def _delete(visit: Visit, found: CollectionOverview) -> None:
 def promotion_changes(
     live: GenerationRow | None, chosen: GenerationRow, waiting: int, refined: str | None = None
 ) -> list[str]:
-    """Return what changes when a generation replaces the live one.
+    """What is different once a generation answers instead of the live one.
 
-    waiting: number of passages that have no vector in it yet
-    refined: how the live one's queries are refined
+    waiting: passages that have no vector in it yet
+    refined: what the live one's queries were refined by
     """
     said: list[str] = []
     if chosen.gate is not None and chosen.gate.get("forced"):
@@ -123,7 +123,7 @@ def promotion_changes(
             f"make them anew. Those of generation {live.number} are kept with it."
         )
         if refined is not None:
-            anew = chosen.state is not GenerationState.RETIRED  # a retired one keeps its own refinement
+            anew = chosen.state is not GenerationState.RETIRED  # else it has what was applied to it then
             said.append(
                 f"What was improved by judgements stays with generation {live.number}: {refined}."
                 + " Improve again on the page Judge." * anew
@@ -135,7 +135,7 @@ def promotion_changes(
 
 
 def show_rollout(visit: Visit, collection: Collection, found: CollectionOverview) -> None:
-    """Offer to promote generations that are ready, to rebuild, repair and roll back."""
+    """What is ready to go live first, then the way to make another."""
     live = found.live
     ready = [row for row in found.generations if row.state is GenerationState.READY]
     retired = [row for row in found.generations if row.state is GenerationState.RETIRED]
@@ -204,10 +204,10 @@ def _ask_rebuild(visit: Visit, found: CollectionOverview) -> None:
 def _confirm(
     visit: Visit, collection: Collection, chosen: GenerationRow, live: int | None, *, back: bool
 ) -> None:
-    """Ask before a promotion or rollback; live: number of the live generation when the button was clicked."""
+    """live: the number of the generation that answered when this was asked for."""
     with telling_errors():
         found = collection.overview()
-        if found.live is not None and found.live.number != live:  # the command would leave another one
+        if found.live is not None and found.live.number != live:  # the command would go back from another
             raise BadInputError(f"generation {found.live.number} went live meanwhile. Load the page again")
         what = "Roll back to" if back else "Promote"
         st.markdown(
@@ -235,14 +235,14 @@ def _confirm(
 
 
 def tune_arguments(collection: str, recall: float, at: int, memory: str) -> list[str]:
-    """Return the arguments of `nearsay`. Raises BadInputError for an invalid contract."""
+    """What stands behind `nearsay`; BadInputError for a contract that cannot be."""
     share, limit = f"{recall:g}@{at}", memory.strip().replace(" ", "") or "none"
     RecallContract.parse(share, limit)
     return ["index", "tune", "--recall", share, "--memory", limit, "--", collection]
 
 
 def show_contract_form(visit: Visit, found: CollectionOverview) -> None:
-    """Ask for the contract, and measure the indexes."""
+    """Ask what it has to keep, and measure the indexes."""
     contract = Plan.from_json({} if found.live is None else found.live.plan).contract
     with st.expander("Tune: the smallest index that keeps a contract", icon=":material/speed:"):
         if found.passages <= EXACT_UP_TO:
@@ -257,7 +257,7 @@ def show_contract_form(visit: Visit, found: CollectionOverview) -> None:
         ):
             recall = st.number_input(
                 "Recall",
-                min_value=min(0.5, contract.recall),  # the command line allows less
+                min_value=min(0.5, contract.recall),  # a command may have said less
                 max_value=1.0,
                 value=contract.recall,
                 step=0.01,
@@ -282,10 +282,10 @@ def show_contract_form(visit: Visit, found: CollectionOverview) -> None:
             )
             sent = st.form_submit_button("Measure and choose", icon=":material/speed:")
         if memory == kept and contract.memory_bytes is not None:
-            memory = str(contract.memory_bytes)  # the text was rounded
+            memory = str(contract.memory_bytes)  # in words it was rounded
         try:
             arguments = tune_arguments(found.name, recall, int(at), memory)
-        except NearsayError as error:  # shown here, so that the rest of the page is drawn
+        except NearsayError as error:  # what stands below the form stays
             say_error(error)
             return
         if sent:
@@ -294,11 +294,11 @@ def show_contract_form(visit: Visit, found: CollectionOverview) -> None:
 
 
 _PLOT_HEIGHT, _LEGEND_LINE = 380, 26  # pixels: of the plot and its axes, and of each kind below
-_GREY: Final = "#8a8f98"  # visible in the light and the dark theme
+_GREY: Final = "#8a8f98"  # is seen on light and on dark
 
 
 def pareto_points(plan: Plan) -> list[dict[str, Any]]:
-    """Return a point for each measured setting, with whether it is Pareto-optimal and whether taken."""
+    """A point for each measured setting, with whether nothing is better in both and whether it was taken."""
     best = front(plan.report)
     drawn = [row for row in plan.report if row.recall is not None and row.milliseconds_a_query is not None]
     return [
@@ -316,9 +316,9 @@ def pareto_points(plan: Plan) -> list[dict[str, Any]]:
 
 
 def pareto_chart(plan: Plan) -> "alt.LayerChart | alt.FacetChart | None":
-    """Return the chart in the colours of the page's theme; None if nothing was measured.
+    """The picture, in the colours of the page's theme; None if nothing was measured.
 
-    Kinds of index differ by shape as well as by colour.
+    Shapes tell the kinds of index as well as colours do.
     """
     points = pareto_points(plan)
     if not points:
@@ -359,7 +359,7 @@ def pareto_chart(plan: Plan) -> "alt.LayerChart | alt.FacetChart | None":
 
 
 def show_generations(visit: Visit) -> None:
-    """Show the table, the plan of one generation with its report, and the forms."""
+    """The table, the plan of one with its report, and the forms."""
     if visit.name is None:
         st.info("Choose a collection in the sidebar.")
         return
@@ -392,7 +392,7 @@ def _show_plan(visit: Visit, found: CollectionOverview) -> None:
     chosen = found.live or rows[-1]
     if len(rows) > 1:
         called = {row.number: f"{row.number}, {row.state}, {row.encoder.name}" for row in rows}
-        key = f"plan-{found.name}-{chosen.number}"  # resets the choice when another generation goes live
+        key = f"plan-{found.name}-{chosen.number}"  # another that goes live is shown
         number = pick("Plan of generation", called, key, index=rows.index(chosen))
         chosen = next(row for row in rows if row.number == number)
     with st.container(border=True):

@@ -1,4 +1,4 @@
-"""The page Collections: its parts Overview, Add, Documents, Generations and Health."""
+"""The page Collections: what is in the library, and what is done to it."""
 
 from collections.abc import Mapping, Sequence
 
@@ -23,7 +23,7 @@ from nearsay.indexer.writing.overview import CollectionOverview
 
 
 def facts(found: CollectionOverview) -> list[tuple[str, str]]:
-    """Return what a card shows below the sizes, as labels and values."""
+    """What a card shows below the sizes: a label and a value each."""
     live = found.live
     clusters = "none yet" if found.clusters is None else f"{found.clusters:,}"
     if found.clusters is not None and found.unclustered:
@@ -42,7 +42,7 @@ def facts(found: CollectionOverview) -> list[tuple[str, str]]:
 
 
 def to_be_told(found: CollectionOverview, *, may_write: bool = True) -> list[str]:
-    """Return what needs attention, each with its remedy on this page unless nothing may be changed."""
+    """What needs attention, each with its remedy on this page, unless the page only reads."""
     said: list[tuple[str, str]] = []
     if not found.documents:
         said.append(("This collection is empty.", "Add documents, or delete it under Generations."))
@@ -70,11 +70,11 @@ def to_be_told(found: CollectionOverview, *, may_write: bool = True) -> list[str
     return [f"{wrong} {remedy}".rstrip() if may_write else wrong for wrong, remedy in said]
 
 
-_LOOKED_AT = 200  # newest jobs among which the last report is searched
+_LOOKED_AT = 200  # newest jobs among which the last report is looked for
 
 
 def show_health(visit: Visit) -> None:
-    """Start the doctor, and show its last report."""
+    """Start the doctor, and show what it found last."""
     st.subheader("Health", anchor=False)
     st.markdown(
         "The doctor checks that the rows, words, fields, vectors and indexes of every collection agree, and "
@@ -118,13 +118,13 @@ def _report(visit: Visit, job: Job) -> None:
         column_config=widths(state="small", what="medium", found="large"),
     )
     wrong = [row for row in rows if row["state"] == "✗ wrong"]
-    for row in wrong:  # in full: a cell may truncate them
+    for row in wrong:  # whole sentences: a cell may cut them
         st.markdown(f"- **{as_markdown(row['what'])}**: {as_markdown(row['found'])}")
     show_line(job.command)
 
 
 def finding_rows(found: Sequence[Finding]) -> list[dict[str, str]]:
-    """Return a row for each finding, problems first; the state is a word and a symbol, not a colour."""
+    """A line a finding, what is wrong first; word and mark tell it, not a colour."""
     return [
         {"state": "✓ sound" if one.sound else "✗ wrong", "what": one.subject, "found": one.detail}
         for one in sorted(found, key=lambda one: one.sound)
@@ -132,7 +132,7 @@ def finding_rows(found: Sequence[Finding]) -> list[dict[str, str]]:
 
 
 def verdict(rows: Sequence[Mapping[str, str]]) -> str:
-    """Return the summary of the report."""
+    """All in one sentence."""
     wrong = sum(row["state"] == "✗ wrong" for row in rows)
     if not rows:
         return "Nothing was looked at."
@@ -142,11 +142,11 @@ def verdict(rows: Sequence[Mapping[str, str]]) -> str:
     return f"{wrong} of the {len(rows)} things that were looked at {verb} wrong; each says how it is mended."
 
 
-_A_ROW = 3  # cards beside each other on a wide screen; one column on a narrow one
+_A_ROW = 3  # cards beside each other on a wide screen; on a narrow one they stand below each other
 
 
 def show_overview(visit: Visit) -> None:
-    """Show a card for each collection: its size, its encoder, and what needs attention."""
+    """A card for each collection: what it holds, by which encoder, and what is to be done."""
     names = visit.library.names()
     at_work = {job.collection for job in running_jobs(visit)}
     for begin in range(0, len(names), _A_ROW):
@@ -161,7 +161,7 @@ def _card(visit: Visit, found: CollectionOverview, *, at_work: bool) -> None:
         st.subheader(as_markdown(found.name), anchor=False)
         st.markdown(f"**{counted(found.documents, 'document')}**, {counted(found.passages, 'passage')}")
         st.caption("  \n".join(f"{label}: {as_markdown(value)}" for label, value in facts(found)))
-        if at_work:  # problems may disappear when the job is done
+        if at_work:  # what is not as it should be may be so only until that is done
             st.info("It is being worked on.", icon=":material/sync:")
         for said in () if at_work else to_be_told(found, may_write=visit.may_write):
             st.warning(as_markdown(said), icon=":material/warning:")
@@ -194,7 +194,7 @@ _PARTS = {
 
 
 def show(visit: Visit) -> None:
-    """Show the page: running jobs, then one of its parts."""
+    """Show the page: what is at work, then one of its parts."""
     if not visit.library.names():
         _offer_first_collection(visit)
         return
@@ -203,7 +203,7 @@ def show(visit: Visit) -> None:
         _look_for_new(visit, visit.library.names())
     if said := st.session_state.pop("collections-said", None):
         st.toast(as_markdown(said), icon=":material/check:")
-    # Health is for those who may make changes: it lists programs and paths of the machine.
+    # Health tells of the machine: its programs, and where things lie on it.
     parts = [part for part in Part if visit.may_write or part not in (Part.ADD, Part.HEALTH)]
     wanted = st.session_state.pop(NEXT_PART, None)
     if wanted in parts:
@@ -213,14 +213,14 @@ def show(visit: Visit) -> None:
 
 @st.fragment(run_every=1.0)
 def _look_for_new(visit: Visit, names: list[str]) -> None:
-    """Redraw the page once a running job has created a collection: the job may take hours from then on."""
+    """Draw the page again once what is at work has made a collection: its job may take hours from then on."""
     with telling_errors():
         if visit.library.names() != names:
             st.rerun()
 
 
 def _offer_first_collection(visit: Visit) -> None:
-    """Offer three ways to create the first collection; each ends with a search of it."""
+    """Three ways to the first collection; each ends with a search of it."""
     st.title("Welcome to nearsay", anchor=False)
     st.markdown("nearsay finds the sentences that say nearly the same, whatever words they use.")
     if not visit.may_write:

@@ -35,17 +35,17 @@ from nearsay.training.evaluation.rank_metrics import PERSISTENCE, overlap, rank_
 
 Place = tuple[str, int]  # a passage: its document's id, and its place there
 
-_UP, _DOWN, _SAME = "#2a9d6f", "#d9822b", "#8a94a3"  # visible in the light and the dark theme
+_UP, _DOWN, _SAME = "#2a9d6f", "#d9822b", "#8a94a3"  # seen on light and on dark
 _TEXT = 160  # characters of a passage
 
 
 def place_of(hit: Hit) -> Place:
-    """Return the document id and passage number of a hit."""
+    """Which passage a hit is."""
     return hit.id, hit.passage
 
 
 def drawing(left: Sequence[Hit], right: Sequence[Hit], names: tuple[str, str]) -> str:
-    """Return the two lists as HTML: changes of rank on the right, missing passages marked on the left.
+    """The two lists; to the right it is said how far each moved and what is new, to the left what is gone.
 
     names: of the two sides
     """
@@ -66,7 +66,7 @@ def drawing(left: Sequence[Hit], right: Sequence[Hit], names: tuple[str, str]) -
 
 
 def lines_svg(before: Mapping[Place, int], after: Mapping[Place, int], rows: int) -> str:
-    """Return a picture `rows` high, with a line between the two ranks of each passage in both lists."""
+    """A picture `rows` high in which each passage of both has a line from its rank to its rank."""
     lines = []
     for place, rank in before.items():
         if place in after:
@@ -84,7 +84,7 @@ def lines_svg(before: Mapping[Place, int], after: Mapping[Place, int], rows: int
 
 
 def moved(before: int | None, after: int) -> str:
-    """Return how a passage's rank has changed: ▲ 3, ▼ 2, =, new."""
+    """How a passage's rank has changed: ▲ 3, ▼ 2, =, new."""
     if before is None:
         return "new"
     if before == after:
@@ -113,7 +113,7 @@ def _item(hit: Hit, there: int | None, *, from_left: bool) -> str:
 
 
 def both_ranks(left: Sequence[Hit], right: Sequence[Hit]) -> list[tuple[int | None, int | None, Place]]:
-    """Return each passage once with its two ranks, sorted by the better of them, then by the other."""
+    """Each passage once with its ranks on the two sides, by the better of them, then by the other."""
     ranks = [{place_of(hit): hit.rank for hit in hits} for hits in (left, right)]
     places = dict.fromkeys(place for side in ranks for place in side)
     rows = [(ranks[0].get(place), ranks[1].get(place), place) for place in places]
@@ -127,7 +127,7 @@ def both_ranks(left: Sequence[Hit], right: Sequence[Hit]) -> list[tuple[int | No
 
 
 def show_passages(visit: Visit, query: str, found: Sequence[tuple[Side, Hits]]) -> None:
-    """Show the passages with both ranks and buttons to judge them.
+    """The passages with their ranks on both sides and buttons to judge them.
 
     found: left and right
     """
@@ -152,14 +152,14 @@ def show_passages(visit: Visit, query: str, found: Sequence[tuple[Side, Hits]]) 
                 judge_buttons(visit, query, hit, side.ranking.mode, judged, page="compare")
 
 
-_OUTCOMES = "blind_outcomes"  # session key: for each pair of sides, the winner of each query
+_OUTCOMES = "blind_outcomes"  # in the session: of each comparison the queries, and which side won each
 _SHOWN = 10
 
 Drawn = list[tuple[Hit, Verdict]]
 
 
 def interleaved(query: str, left: Sequence[Hit], right: Sequence[Hit], sides: str) -> Drawn:
-    """Return the passages of both sides interleaved by team draft, each with its side; deterministic."""
+    """The passages of both sides as one list by team draft, each with whose it is; the same at every look."""
     hits = {place_of(hit): hit for hit in (*right, *left)}
     seed = int.from_bytes(hashlib.sha256(f"{sides}\0{query}".encode("utf-8", "surrogatepass")).digest()[:8])
     drawn = team_draft([*map(place_of, left)], [*map(place_of, right)], _SHOWN, np.random.default_rng(seed))
@@ -167,7 +167,7 @@ def interleaved(query: str, left: Sequence[Hit], right: Sequence[Hit], sides: st
 
 
 def show_blind(visit: Visit, query: str, found: Sequence[tuple[Side, Hits]]) -> None:
-    """Show the interleaved list to mark, and the result of the queries so far.
+    """The list to mark, and what the questions so far say.
 
     found: left and right
     """
@@ -190,7 +190,7 @@ def _ask(visit: Visit, query: str, drawn: Drawn, outcomes: dict[str, Verdict]) -
     for hit, _ in drawn:
         with st.container(border=True):
             st.html(passage_html(title=hit.title, text=hit.text, whole=True))
-            # Keyed by passage, since its position changes with the sides and the filter.
+            # By the passage: at its place there is another one once a side or the filter is changed.
             key = f"blind {visit.name} {query} {hit.id} {hit.passage}"
             marked.append(st.checkbox("Answers", key=key))
     if st.button("Count this question", type="primary", icon=":material/done_all:", shortcut="ctrl+enter"):
@@ -204,7 +204,7 @@ def _ask(visit: Visit, query: str, drawn: Drawn, outcomes: dict[str, Verdict]) -
 
 
 def _tell(found: Preference, left: Side, right: Side) -> None:
-    """Show how many queries were counted; the better side is shown once the test is significant."""
+    """How many questions were counted; who is ahead is said once it is decided."""
     asked = found.first + found.second + found.ties
     if not asked:
         return
@@ -278,7 +278,7 @@ def show(visit: Visit) -> None:
 
 
 def _sides(generations: Sequence[GenerationRow]) -> tuple[Side, Side]:
-    """Return the two choices; they are kept in the address."""
+    """The two choices, which stand in the address."""
     numbers = [str(each.number) for each in generations]
     by_number = {str(each.number): each for each in generations}
     chosen = []
@@ -299,14 +299,14 @@ def _sides(generations: Sequence[GenerationRow]) -> tuple[Side, Side]:
 
 
 def _filter(visit: Visit) -> str:
-    """Return the filter of both sides: that of the page Search and one written by hand."""
+    """What holds on both sides: the filter of the page Search, and one by hand."""
     expert, choices = hand_filter(visit), choices_said()
     show_chosen(choices, expert, cluster_names(visit))
     return filter_text(choices, expert)
 
 
 def _searched(visit: Visit, side: Side, query: str, depth: int, where: str) -> Hits | None:
-    """Return the hits of one side; None if the search fails, which is reported."""
+    """What one side gives; None where that fails, which is told."""
     try:
         with st.spinner(f"Searching in {side} …"):
             return visit.collection.search(

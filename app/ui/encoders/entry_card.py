@@ -1,4 +1,4 @@
-"""The card of an encoder: facts, lineage, measurements, and the collections that use it."""
+"""One encoder of the list: what it is, where it comes from, what it reached, who uses it."""
 
 from collections.abc import Mapping, Sequence
 
@@ -23,7 +23,7 @@ from nearsay.training.evaluation.judged.reports import Evaluation, LayerScore
 
 
 def show_entry(visit: Visit, entry: EncoderEntry, jobs: list[Job], sets: dict[str, str]) -> None:
-    """Draw the card; jobs: the library's, newest first; sets: evaluation sets, by specification."""
+    """Show it; jobs: the library's, the newest first; sets: that it can be measured on."""
     with st.container(border=True):
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(f"**{as_markdown(visible(entry.name))}**", width="content")
@@ -67,11 +67,11 @@ def _told(visit: Visit, entry: EncoderEntry, facts: EncoderFacts) -> None:
     others = [
         f"{use.collection}, generation {use.generation} ({use.state})"
         for use in entry.uses
-        if use.state != "live"  # those are badges
+        if use.state != "live"  # else it stands above
     ]
     if others:
         st.caption(as_markdown("Not live: " + "; ".join(others)))
-    if not visit.may_write:  # the lineage names files of the server
+    if not visit.may_write:  # files and folders of the server
         return
     with st.expander("Where it comes from", icon=":material/account_tree:"):
         for place, step in enumerate(facts.lineage, 1):
@@ -116,7 +116,7 @@ def _facts(source: str, changed: int, _visit: Visit) -> EncoderFacts:
 
 
 def figures_of(source: str, jobs: Sequence[Job]) -> list[Row]:
-    """Return the results of an encoder's evaluations, the newest of each set; jobs: newest first."""
+    """What evaluations of an encoder found; of several on one set the newest. jobs: the newest first."""
     newest: dict[str, Row] = {}
     for job in jobs:
         if job.kind is not JobKind.EVALUATE or job.state is not JobState.DONE:
@@ -131,13 +131,13 @@ def figures_of(source: str, jobs: Sequence[Job]) -> list[Row]:
 
 
 def layer_jobs(source: str, jobs: Sequence[Job]) -> list[Job]:
-    """Return the jobs that measured the layers of an encoder."""
+    """Those that measure the layers of an encoder."""
     wanted = {"command": "evaluate layers", "encoder": source}
     return [job for job in jobs if wanted.items() <= _about(job).items()]
 
 
 def layer_scores(jobs: Sequence[Job]) -> list[Row]:
-    """Return the newest result of `layer_jobs`: a row for each layer, a column for each pooling."""
+    """What the newest of `layer_jobs` found: a row a layer, a column a pooling."""
     for job in jobs:
         found = list(every(job.output(200), LayerScore)) if job.state is JobState.DONE else []
         if found:
@@ -146,5 +146,5 @@ def layer_scores(jobs: Sequence[Job]) -> list[Row]:
 
 
 def _about(job: Job) -> Mapping[str, JsonValue]:
-    """Return a job's subject; {} for a job that an older version started."""
+    """What a job is about; nothing of one that an older version started."""
     return job.subject or {}

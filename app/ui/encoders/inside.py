@@ -1,4 +1,4 @@
-"""Inside an encoder: its attention to a text, similar tokens in the collection, and heads that changed."""
+"""Inside an encoder: its attention to a text, tokens like one of it in the collection, and what changed."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def lines_html(found: TokenMatches) -> str:
-    """Return the matches in context: the token marked, the token that it attends to most underlined."""
+    """The matches in their lines: the token marked, what it attends to underlined."""
     lines = "".join(_line(match) for match in found.matches)
     return f'<div class="ns-kwic" role="list">{lines}</div>'
 
@@ -62,7 +62,7 @@ def _line(match: TokenMatch) -> str:
 
 
 def summaries_html(summaries: Sequence[Summary]) -> str:
-    """Return bars for the properties of the matches, and of the tokens that they attend to most."""
+    """Bars for what the matches have in common, and below for what they attend to most."""
     parts = ""
     for summary in summaries:
         parts += f"<section><h4>{as_html(summary.name)}</h4>"
@@ -79,7 +79,7 @@ def summaries_html(summaries: Sequence[Summary]) -> str:
 
 
 def layers_html(values: Sequence[Sequence[float]]) -> str:
-    """Return a table of layers and heads, darker for larger values."""
+    """A cell a layer and head, the darker the larger its value, 0 to 1."""
     most = max((value for row in values for value in row), default=0.0) or 1.0
     rows = {f"layer {layer}": row for layer, row in enumerate(values, 1)}
     return heat_html(rows, "head", lambda value: 0.75 * value / most, ".3f")
@@ -87,9 +87,9 @@ def layers_html(values: Sequence[Sequence[float]]) -> str:
 
 _TEXT = "She sat on the bank of the river and counted the boats."
 _LONGEST = 20_000  # characters
-_KEY, _BESIDE = "attention", "attention_beside"  # keys of the two views
+_KEY, _BESIDE = "attention", "attention_beside"  # the two graphs
 _COMPARED = 40  # passages over which heads are compared
-_MOST_KEPT = 64 * 2**20  # bytes of attention cached in a session
+_MOST_KEPT = 64 * 2**20  # bytes of attention that a session keeps
 _HELP = (
     "Hover over a token to see what it attends to (left) or is attended to by (right); click to freeze it; "
     "double-click, or M, to mask it and run again."
@@ -97,7 +97,7 @@ _HELP = (
 
 
 def look_inside(visit: Visit) -> None:
-    """Choose an encoder and a text, and show its attention."""
+    """Choose an encoder and a text, and look."""
     known = offered(visit, berts=True)
     columns = st.columns(2)
     with columns[0]:
@@ -149,7 +149,7 @@ def _looked(
     query: str | None,
     masked: Sequence[int],
 ) -> "tuple[TextAttention, TokenRelevance]":
-    """Return attention and relevance of a text, cached in the session so that a rerun needs no model."""
+    """What the session keeps of the last looks, so that a press elsewhere on the page runs no model."""
     kept: dict[Any, tuple[TextAttention, TokenRelevance]] = st.session_state.setdefault("in_looked", {})
     about = (source, stamp(source), text, pair, query, tuple(masked))
     if about not in kept:
@@ -172,7 +172,7 @@ def _side_by_side(
     masked: Sequence[int],
     choice: AttentionChoice | None,
 ) -> None:
-    """Show the same text in two encoders; the second view follows the choices in the first."""
+    """The same text in two encoders; what is chosen in the first is shown in the second."""
     other = reader(visit, beside)
     read, told = _looked(other, beside, *given, ())
     if masked and [token.text for token in read.tokens] == [token["text"] for token in content["tokens"]]:
@@ -190,7 +190,7 @@ def _side_by_side(
 def _say(inside: "AttentionReader", read: "TextAttention", told: "TokenRelevance") -> None:
     st.caption(_HELP)
     for note in (*read.notes, *told.notes):
-        st.caption(as_markdown(f"{note}."))  # not capitalised: it may begin with a name
+        st.caption(as_markdown(f"{note}."))  # it may begin with a name
     if any(token.masked for token in read.tokens) and not inside.has_words:
         st.caption(as_markdown(f"{inside.name} has no head for masked words, so no words are proposed."))
     if told.cosine is not None:
@@ -206,7 +206,7 @@ def _search(
     read: "TextAttention",
     choice: AttentionChoice | None,
 ) -> None:
-    """Show tokens of the collection that are like the frozen one."""
+    """Tokens of the collection that are like the frozen one."""
     st.subheader(f"The same in {as_markdown(visit.name or '')}", anchor=False)
     watch_newest(visit, newest_jobs(visit, JobKind.INSIDE), "inside")
     place = None if choice is None else choice.place
@@ -293,7 +293,7 @@ def _offer_sample(visit: Visit, source: str, layer: int, others: Sequence[int]) 
 
 
 def _changed_heads(visit: Visit, one: "AttentionReader", two: "AttentionReader") -> None:
-    """Show how far the heads' attention differs between two encoders."""
+    """Which heads attend to something else."""
     st.subheader("Which heads changed", anchor=False)
     if visit.name is None:
         st.caption("Heads are compared over passages of a collection, and there is none yet.")
@@ -319,7 +319,7 @@ def _divergence(
 
 
 def _layers(visit: Visit, source: str) -> None:
-    """Show the score of each layer."""
+    """What each layer is worth, by the explorer of layers."""
     jobs = layer_jobs(source, jobs_of(visit).list(limit=None))
     watch_newest(visit, jobs, "scored")
     scores = layer_scores(jobs)

@@ -1,4 +1,4 @@
-"""The page Encoders: the list of encoders, and views that try them and look inside."""
+"""The page Encoders: which there are, where they come from, and what they do with a text."""
 
 from collections.abc import Callable
 from pkgutil import resolve_name
@@ -14,14 +14,14 @@ from nearsay.app.ui.watching import jobs_of, watch_started
 _LIST, _TRY, _INSIDE, _BERT = "List", "Try an encoder", "Inside", "Try a BERT"
 _SHOWN = {_TRY: "trying:try_encoder", _INSIDE: "inside:look_inside", _BERT: "trying:try_bert"}
 _STARTED = "encoders_job"
-_NEEDS_MORE = "classification:"  # these need a training file
+_NEEDS_MORE = "classification:"  # a file to learn from, which is no choice here
 
 
 def show(visit: Visit) -> None:
     """Show the page."""
     st.title("Encoders", anchor=False)
     part = choose_part("Part of the page", [_LIST, _TRY, _INSIDE, _BERT], "part")
-    if part in _SHOWN:  # imported when shown: the models' libraries take seconds to load
+    if part in _SHOWN:  # imported when it is looked at: the models' libraries take seconds
         show_part: Callable[[Visit], None] = resolve_name(f"nearsay.app.ui.encoders.{_SHOWN[part]}")
         show_part(visit)
     else:
@@ -42,7 +42,7 @@ def _list(visit: Visit) -> None:
 
 
 def _beside(job: Job, mine: bool) -> None:
-    """Link to the promotion of a generation that was embedded here."""
+    """The way on from an embedding that was started here."""
     if mine and job.kind is JobKind.REBUILD and job.state is JobState.DONE and job.collection is not None:
         label, icon = "Promote it on the page Collections", ":material/upgrade:"
         link_to("collections", label, icon=icon, collection=job.collection, see="Generations")

@@ -1,4 +1,4 @@
-"""Try an encoder on two or more sentences or a text's tokens, or a BERT on masked words."""
+"""Try an encoder: two sentences and their similarity, several, the tokens of a text; or a BERT."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
@@ -30,7 +30,7 @@ class _Encodes(Protocol):
 
 
 def cosines(encoder: _Encodes, texts: Sequence[str]) -> NDArray[np.float64]:
-    """Return the cosine similarities of all pairs of texts, (texts, texts) float64 with a diagonal of 1."""
+    """The cosine similarity of every text to every other, (texts, texts); 1 on the diagonal."""
     vectors = encoder.encode(texts).astype(np.float64)
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     found: NDArray[np.float64] = np.clip(unit @ unit.T, -1.0, 1.0)
@@ -38,9 +38,9 @@ def cosines(encoder: _Encodes, texts: Sequence[str]) -> NDArray[np.float64]:
 
 
 def explained(encoder: TextEncoder, first: str, second: str, cosine: float) -> Explanation:
-    """Return each word's share of the cosine, with the first text as the query and the second as the passage.
+    """What each word of both has of their cosine: the first as the query, the second as the passage.
 
-    cosine: as it is displayed, so that the shares add up to it
+    cosine: as it is told, so that the shares add up to it
     """
     passage = ExplainedPassage("", second, cosine)
     (explanation,) = explain_passages(encoder, first, [passage], sentences=False)
@@ -48,7 +48,7 @@ def explained(encoder: TextEncoder, first: str, second: str, cosine: float) -> E
 
 
 def tokens_html(pieces: Sequence[TokenPiece]) -> str:
-    """Return the tokens with their ids: special ones dashed, truncated ones struck through."""
+    """Each token with its number: special ones dashed, those that are cut off struck through."""
     spans = "".join(
         f'<span class="{_class(piece)}">{as_html(piece.text)}<small>{piece.id}</small></span>'
         for piece in pieces
@@ -57,7 +57,7 @@ def tokens_html(pieces: Sequence[TokenPiece]) -> str:
 
 
 def tokens_said(pieces: Sequence[TokenPiece], most: int) -> str:
-    """Return how many tokens there are and how many are truncated; most: the encoder's limit."""
+    """How many tokens there are, and what is cut off; most: that the encoder takes of a text."""
     own = [piece for piece in pieces if not piece.special]
     cut = sum(not piece.kept for piece in own)
     tokens = "token" if len(own) == 1 else "tokens"
@@ -66,7 +66,7 @@ def tokens_said(pieces: Sequence[TokenPiece], most: int) -> str:
 
 
 def token_rows(pieces: Sequence[TokenPiece], text: str) -> list[dict[str, str | int]]:
-    """Return a row for each token: its text, its id, its characters."""
+    """A row for each: the token, its number, the characters that it stands for."""
     return [
         {
             "token": piece.text,
@@ -98,7 +98,7 @@ _SHADED_HELP = (
 
 
 def try_encoder(visit: Visit) -> None:
-    """Choose an encoder, and what to try."""
+    """Choose an encoder, and what to do with it."""
     tip = "It is loaded when it is first tried, which takes a few seconds."
     source = pick("Encoder", offered(visit), "enc_source", tip)
     pair, several, tokens = st.tabs(["Two sentences", "Several", "Tokens"])
@@ -156,7 +156,7 @@ def _several(visit: Visit, source: str) -> None:
 
 
 def _once(what: str, asked: bool) -> bool:
-    """Return whether the form was submitted, now or earlier: the result stays, and follows the encoder."""
+    """Whether it was asked for, now or before: a result stays, and changes with the encoder."""
     st.session_state[f"{what}_asked"] = asked or st.session_state.get(f"{what}_asked", False)
     return bool(st.session_state[f"{what}_asked"])
 
@@ -164,7 +164,7 @@ def _once(what: str, asked: bool) -> bool:
 def heat_html(
     rows: Mapping[str, Sequence[float]], corner: str, shade: Callable[[float], float], form: str
 ) -> str:
-    """Return a table of values by row name; the larger a cell's shade, 0 to 1, the darker."""
+    """A table with a cell for each value, the darker the larger its shade, 0 to 1; rows: by their names."""
     columns = range(1, len(next(iter(rows.values()))) + 1)
     head = "".join(f'<th scope="col">{number}</th>' for number in columns)
     lines = ""
@@ -200,7 +200,7 @@ _OTHER = "another folder"
 
 
 def try_bert(visit: Visit) -> None:
-    """Choose a BERT, and what to try."""
+    """Choose a BERT, and what to do with it."""
     st.caption(
         "Words are filled in by a BERT that was pretrained, here or elsewhere. The bundled encoder has no "
         "such head: it was left behind when it learned to compare sentences."
@@ -222,7 +222,7 @@ def try_bert(visit: Visit) -> None:
 
 
 def _chosen(visit: Visit, known: dict[str, str]) -> str | None:
-    """Return the BERT's folder."""
+    """The BERT's folder."""
     offered = [*known, *([_OTHER] if visit.may_name_files else [])]
     if not offered:
         return None

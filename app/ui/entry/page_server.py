@@ -1,6 +1,6 @@
-"""The server process of the page: Streamlit with access control in front of it.
+"""The process that serves the page: Streamlit's server, with the door before it.
 
-It is in this folder because Streamlit puts the folder of the script first on sys.path.
+It lies in this folder because Streamlit puts the folder of what it starts first on the path.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from nearsay.app.ui.settings import Access
 
 
 def main() -> None:
-    """Serve until a signal stops it; `nearsay ui` passes its settings through a pipe, the last argument."""
+    """Serve until a signal ends it; what `nearsay ui` hands over comes through the pipe that it names."""
     with os.fdopen(int(sys.argv.pop()), encoding="utf-8") as pipe:
         handed = json.load(pipe)
 
@@ -32,7 +32,7 @@ def main() -> None:
             open_browser(handed["open"])
         yield
 
-    # Drops uvicorn's start messages; a level would not, since uvicorn resets it.
+    # Its own greetings, which a level would not keep away: uvicorn sets that anew.
     logging.getLogger("uvicorn.error").addFilter(lambda record: record.levelno >= logging.WARNING)
     door = Middleware(Door, Access(**handed["access"]))
     app = st.App(Path(__file__).with_name("streamlit_script.py"), middleware=[door], lifespan=begun)
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def _prepare() -> None:
-    """Import the pages and open the library while the browser loads Streamlit's files."""
+    """Import the pages and open the library while the browser still fetches what Streamlit needs there."""
     from nearsay.app.ui.application import prepare
 
     prepare()

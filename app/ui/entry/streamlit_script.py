@@ -1,4 +1,4 @@
-"""The script that Streamlit executes for every rerun."""
+"""What Streamlit runs, from the top, at every look at the page."""
 
 from nearsay.app.ui.application import run
 

@@ -1,4 +1,4 @@
-"""Explore, clusters: the topics of a collection, and how they changed since the previous clustering."""
+"""Explore, clusters: what there is in a collection, by name, and what moved since the last time."""
 
 from collections.abc import Container, Sequence
 from functools import partial
@@ -38,7 +38,7 @@ ORDERS: Final = ("size", "cohesion", "silhouette", "name", "number")
 def ordered(
     clusters: Sequence[Cluster], *, level: int = 0, order: str = "size", wanted: str = ""
 ) -> list[Cluster]:
-    """Return the clusters of a level, sorted; wanted: only those with this text in their name or terms."""
+    """The clusters of a level, best first; wanted: only those that have it in their name or terms."""
     low = wanted.strip().casefold()
     shown = [
         each
@@ -58,7 +58,7 @@ def _value(each: Cluster, name: str) -> float:
 
 
 def share_words(each: Cluster, everything: int) -> str:
-    """Return size and quality in words: "412 passages (1.6%), cohesion 0.62, silhouette 0.05"."""
+    """How large a cluster is and how tight: "412 passages (1.6%), cohesion 0.62, silhouette 0.05"."""
     parts = [
         f"{counted(each.size, 'passage')} ({each.size / max(everything, 1):.1%})",
         f"cohesion {each.cohesion:.2f}",
@@ -69,14 +69,14 @@ def share_words(each: Cluster, everything: int) -> str:
 
 
 def beneath(clusters: Sequence[Cluster], number: int) -> list[Cluster]:
-    """Return the clusters whose parent is this one, largest first."""
+    """The clusters that belong to one of a higher level, the largest first."""
     return sorted(
         (each for each in clusters if each.parent == number), key=lambda each: (-each.size, each.number)
     )
 
 
 def members_of(clusters: Sequence[Cluster], number: int) -> set[int]:
-    """Return the numbers of the level-0 clusters within a cluster; itself, if it is of level 0."""
+    """The clusters of the lowest level within one: itself, if it is of that level."""
     found, pending = set(), [number]
     level = {each.number: each.level for each in clusters}
     while pending:
@@ -88,15 +88,15 @@ def members_of(clusters: Sequence[Cluster], number: int) -> set[int]:
 
 
 _TERMS = 10
-_MOST_EXPORTED = 200_000  # passages in a file that the page generates
+_MOST_EXPORTED = 200_000  # passages in one file that a page makes
 _LONGEST_NAME = 200  # characters
 _COLUMNS = ("cluster", "name", "id", "passage", "title", "text", "metadata")
 
 
 def cluster_card(visit: Visit, found: Clustering, each: Cluster) -> None:
-    """Draw the card of a cluster; on higher levels with its child clusters."""
+    """A card; of a cluster of a higher level with those that belong to it."""
     number = each.number
-    with st.container(border=True, height="stretch"):  # as tall as its neighbour
+    with st.container(border=True, height="stretch"):  # as high as its neighbour
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(f"**{as_markdown(each.name)}**")
             st.badge(f"{number}", color="gray", help="Its number, which a filter names: cluster \\= 12")
@@ -112,7 +112,7 @@ def cluster_card(visit: Visit, found: Clustering, each: Cluster) -> None:
             link_to("search", "Search in it", icon=":material/search:", **filter_of(each))
             if visit.may_write:
                 _rename(visit, each)
-            if each.size <= _MOST_EXPORTED:  # for larger ones, the command writes a file of all
+            if each.size <= _MOST_EXPORTED:  # a larger one is in the file of all that a command writes
                 offer_download(
                     "Members",
                     partial(members_csv, visit, found, members_of(found.clusters, number)),
@@ -123,19 +123,19 @@ def cluster_card(visit: Visit, found: Clustering, each: Cluster) -> None:
 
 
 def members_csv(visit: Visit, found: Clustering, only: Container[int] | None = None) -> bytes:
-    """Return the passages in clusters as CSV, computing nothing; only: numbers of clusters."""
+    """Each passage in a cluster as CSV, in which nothing is computed; only: in clusters of these numbers."""
     return csv_bytes(visit.collection.explore.cluster_rows(found, only), _COLUMNS)
 
 
 def filter_of(each: Cluster) -> dict[str, str]:
-    """Return the parameters of a search within a cluster: a sidebar filter on level 0, else an expression."""
+    """A search within it, as the address says it: by its name in the sidebar, where that lists its level."""
     if each.level:
         return {"where": f"cluster = {each.number}"}
     return {"filter": written({"cluster": Choice(values=(each.number,))})}
 
 
 def _family(found: Clustering, each: Cluster) -> None:
-    """Show the parent and the child clusters."""
+    """What it belongs to, and what belongs to it."""
     names = {one.number: one.name for one in found.clusters}
     if each.parent in names:
         st.caption(f"belongs to {as_markdown(names[each.parent])}")
@@ -151,7 +151,7 @@ def _rename(visit: Visit, each: Cluster) -> None:
         st.popover("Rename", icon=":material/edit:", type="tertiary"),
         st.form(f"cl_rename_{each.number}", border=False),
     ):
-        # Without the name in the key the field would keep an old value, even of another collection.
+        # A key without the name would show what the field held before, of another collection even.
         key = f"cl_name_{visit.name}_{each.number}_{each.name}"
         name = st.text_input("New name", each.name, max_chars=_LONGEST_NAME, key=key)
         if st.form_submit_button("Save", type="primary"):
@@ -172,7 +172,7 @@ _ASKS: Final = {
 
 
 def cluster_form(visit: Visit, label: str) -> None:
-    """Draw the options and the button that starts the job."""
+    """Choices and the button that starts the job."""
     called = {method: str(method) for method in METHODS}
     method = pick("How clusters are found", called, "cl_method", "Leave it as it is if you do not know.")
     st.caption(METHODS[method])
@@ -187,12 +187,12 @@ def cluster_form(visit: Visit, label: str) -> None:
 
 
 _A_PAGE = 12  # clusters
-_MANY_OUTLIERS = 0.5  # share of the passages above which a remedy is shown
+_MANY_OUTLIERS = 0.5  # of the passages: with more, what can be done about it is said
 _AGAIN = "Cluster again"
 
 
 def show_clusters_view(visit: Visit) -> None:
-    """Show the clusters as cards, and the form that creates them."""
+    """The clusters as cards, and the form that makes them."""
     jobs = newest_jobs(visit, JobKind.CLUSTER)
     watch_newest(visit, jobs, "clusters")
     explorer = visit.collection.explore
@@ -213,7 +213,7 @@ def show_clusters_view(visit: Visit) -> None:
 
 
 def _about(visit: Visit, found: Clustering) -> None:
-    """Show the sizes, new passages, movements between clusterings, and the form to cluster again."""
+    """The sizes of it all, what came since, what moved, and the way to make them anew."""
     count = sum(each.level == 0 for each in found.clusters)
     with st.container(horizontal=True):
         st.metric("clusters", f"{count:,}", width="content")
@@ -241,7 +241,7 @@ def _about(visit: Visit, found: Clustering) -> None:
 
 
 def _many_outliers(found: Clustering) -> None:
-    """Report that most passages are outliers, and which options change that."""
+    """That more passages are left over than are in clusters, and which choices of the form change it."""
     least = found.parameters.get("least_size")
     smaller = (
         f"give a number below {least} as **{SMALLEST}**, or " if isinstance(least, int) and least > 1 else ""
@@ -286,7 +286,7 @@ def _cards(visit: Visit, found: Clustering) -> None:
 
 
 def _two_columns(visit: Visit, found: Clustering, shown: Sequence[Cluster]) -> None:
-    """Draw row by row, so that the order also holds in one column on a phone."""
+    """Row by row, so that their order stays that of the list on a phone, too, where there is one column."""
     for start in range(0, len(shown), 2):
         for column, each in zip(st.columns(2), shown[start : start + 2], strict=False):
             with column:

@@ -1,4 +1,4 @@
-"""Explore, duplicates: groups of near-duplicate documents, and what to do with them."""
+"""Explore, duplicates: groups of documents that say nearly the same, and what becomes of them."""
 
 from collections.abc import Collection as Ids
 from collections.abc import Iterable, Sequence
@@ -39,7 +39,7 @@ from nearsay.indexer.vectors.errors import UnknownDocumentError
 
 @st.dialog("Merge documents?", width="medium")
 def ask_to_merge(visit: Visit, stays: str, gone: Sequence[str]) -> None:
-    """Ask before merging, showing which metadata is taken over and which is lost."""
+    """Ask, with what is taken over and what is lost; yes merges them."""
     with telling_errors():
         kept = visit.collection.document(stays)
         merged = merged_document(visit.collection, stays, gone)
@@ -57,7 +57,7 @@ def ask_to_merge(visit: Visit, stays: str, gone: Sequence[str]) -> None:
 
 
 def merged_html(merged: Merged) -> str:
-    """Return the fields that are filled in, and the conflicting values that will be lost."""
+    """What is filled in, and what the others say that will be lost."""
     filled = "".join(
         f"<li>{as_html(name)}: {as_html(json_text(merged.metadata[name]))}</li>" for name in merged.filled
     )
@@ -72,13 +72,13 @@ def merged_html(merged: Merged) -> str:
 
 
 def side_html(parts: tuple[Part, ...], mark: Literal["del", "ins"]) -> str:
-    """Return one of the texts as HTML; mark: the element around words that only this text has."""
+    """One of the texts; mark: the element around what only it says."""
     text = "".join(_piece(part, mark) for part in parts)
     return f'<div class="ns-card"><div class="ns-text">{text}</div></div>'
 
 
 def _two_texts(compared: Difference, heads: Sequence[str], links: Sequence[str] = ()) -> None:
-    """Show two texts side by side, each under its HTML head; links: ids for the links "More like this"."""
+    """Two texts beside each other, under HTML that says whose they are; links: ids to look for more like."""
     sides = (side_html(compared.first, "del"), side_html(compared.second, "ins"))
     for at, (column, head, side) in enumerate(zip(st.columns(2), heads, sides, strict=True)):
         with column:
@@ -105,18 +105,18 @@ _MEMBERS = 30  # that are shown of a group
 
 
 def apart_of(visit: Visit) -> set[frozenset[str]]:
-    """Return the groups that were marked as no duplicates in this session."""
+    """The groups of which somebody said, in this session, that they are no duplicates."""
     found: set[frozenset[str]] = st.session_state.setdefault(f"dup_apart_{visit.name}", set())
     return found
 
 
 def group_key(ids: Sequence[str]) -> str:
-    """Return a key for the widgets of a group, which changes with its documents."""
+    """What names the widgets of a group: another for other documents."""
     return "|".join(sorted(ids)[:3]) + f"|{len(ids)}"
 
 
 def labels_of(documents: Sequence[StoredDocument]) -> dict[str, str]:
-    """Return a label for each document of a group: title and id, or its text; the central one is marked."""
+    """How each document of a group is called: its title and id, or its text; the representative marked."""
     called = {}
     for each in documents:
         name = headline(each.title, each.id, each.text)
@@ -128,7 +128,7 @@ def labels_of(documents: Sequence[StoredDocument]) -> dict[str, str]:
 
 
 def show_group(visit: Visit, ids: Sequence[str]) -> None:
-    """Show a group, with the document that stays on the left and another one on the right."""
+    """The group with the one that stands for it on the left and one of the others on the right."""
     documents = _read(visit, ids[:_MEMBERS])
     if len(documents) < 2:
         return
@@ -164,7 +164,7 @@ def _read(visit: Visit, ids: Sequence[str]) -> list[StoredDocument]:
     for id_ in ids:
         try:
             found.append(visit.collection.document(id_))
-        except UnknownDocumentError:  # removed meanwhile
+        except UnknownDocumentError:  # removed in another window
             continue
     return found
 
@@ -208,14 +208,14 @@ def _actions(visit: Visit, ids: Sequence[str], stays: StoredDocument, gone: list
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Groups of near-duplicates, largest first."""
+    """The groups that were found, the largest first."""
 
     groups: tuple[tuple[str, ...], ...]  # ids of documents, the representative first
     notes: tuple[str, ...] = ()  # plain sentences
 
 
 def groups_of(found: Iterable[DuplicateGroup], notes: tuple[str, ...] = ()) -> Groups:
-    """Return the document ids of groups that were found now or by a job."""
+    """The documents of the groups that the library found, now or in a job."""
     every_id = ((group.representative.id, *(other.id for other in group.others)) for group in found)
     return Groups(tuple(every_id), notes)
 
@@ -226,7 +226,7 @@ def _groups_now(collection: Collection, threshold: float, link: str) -> Groups:
 
 
 def still_there(collection: Collection, found: Groups, since: str) -> Groups:
-    """Return the groups without documents that were deleted or changed since; groups of one are dropped.
+    """The groups without documents that are gone or were written since, and without those left alone.
 
     since: when they were compared (ISO 8601)
     """
@@ -237,12 +237,12 @@ def still_there(collection: Collection, found: Groups, since: str) -> Groups:
 
 
 def left_over(found: Groups, apart: Ids[frozenset[str]]) -> list[tuple[str, ...]]:
-    """Return the groups without those marked as no duplicates."""
+    """The groups but those that somebody said are no duplicates."""
     return [group for group in found.groups if frozenset(group) not in apart]
 
 
 def superfluous(groups: Sequence[tuple[str, ...]]) -> list[str]:
-    """Return the documents that are removed if the representative of each group stays."""
+    """The documents that go if the representative of each group stays."""
     return [id_ for group in groups for id_ in group[1:]]
 
 
@@ -253,7 +253,7 @@ _COLUMNS = ("cosine", "first", "first id", "first text", "second", "second id", 
 
 
 def show_pairs(visit: Visit) -> None:
-    """Show a table of pairs, and the selected one side by side."""
+    """A table of pairs, and the chosen one side by side."""
     top = st.number_input("How many pairs", 10, _MOST, 100, 10, key="pairs_top", bind="query-params")
     arguments = ("explore", "pairs", visit.name or "", "--limit", str(top))
     look = Look(
@@ -273,7 +273,7 @@ def _pairs_now(collection: Collection, top: int) -> Shown[Pair]:
 
 
 def pair_rows(pairs: Iterable[Pair]) -> list[dict[str, object]]:
-    """Return a row for each pair."""
+    """A flat row for each pair."""
     return [
         {
             "cosine": round(pair.cosine, 4),
@@ -298,7 +298,7 @@ def _show(visit: Visit, pairs: Shown[Pair]) -> None:
     event = st.dataframe(
         rows,
         hide_index=True,
-        key=f"pairs_table_{visit.name}_{these}",  # resets the selection when the pairs change
+        key=f"pairs_table_{visit.name}_{these}",  # a row that was chosen is one of these pairs
         on_select="rerun",
         selection_mode="single-row",
         column_config=widths(first="medium", second="medium")
@@ -315,7 +315,7 @@ def _show(visit: Visit, pairs: Shown[Pair]) -> None:
     _two_texts(difference(first.text, second.text), titles, (first.id, second.id))
 
 
-_MOST_EXPORTED = 200_000  # passages of a collection that the page exports
+_MOST_EXPORTED = 200_000  # passages of a collection whose documents a page puts into one file
 _A_PAGE = 5  # groups
 _LINKS = {
     Link.TRANSITIVE: "a chain of near-duplicates leads from each to each",
@@ -324,7 +324,7 @@ _LINKS = {
 
 
 def show_duplicates_view(visit: Visit) -> None:
-    """Show groups of documents, or pairs of passages."""
+    """Groups of documents, or pairs of passages."""
     if choose_part("What", ["groups", "pairs"], "dup_what") == "pairs":
         show_pairs(visit)
     else:
@@ -399,7 +399,7 @@ def _show_some(visit: Visit, groups: Sequence[tuple[str, ...]]) -> None:
 
 
 def _kept_lines(visit: Visit, gone: frozenset[str]) -> bytes:
-    """Return all documents except these as JSON lines, which can be added again."""
+    """Every document but those that could go, as JSON lines that can be added again."""
     kept = (each for each in visit.collection.documents() if each.id not in gone)
     return json_lines_bytes(
         {"id": each.id, "title": each.title, "text": each.text, "metadata": dict(each.metadata)}

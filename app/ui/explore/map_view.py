@@ -1,4 +1,4 @@
-"""Explore, the map: a point for every passage, and a table of those selected on it."""
+"""Explore, the map: where every passage lies, and a table of those that were chosen on it."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -25,13 +25,13 @@ from nearsay.indexer.maps.drawing import Drawing
 
 _HITS = 50  # that stand out
 _SHOWN = 1_000  # rows of the table
-_MAKE_CLUSTERS = "nearsay explore clusters"  # notes with it are replaced by buttons
-_A_MINUTE = 23_300  # passages whose layout takes about a minute
+_MAKE_CLUSTERS = "nearsay explore clusters"  # for which the page has buttons
+_A_MINUTE = 23_300  # passages that are laid out in about a minute
 
 
 def show_map_view(visit: Visit) -> None:
-    """Show the map with its tools, or offer to create it."""
-    jobs = newest_jobs(visit, JobKind.MAP)  # read before the map: a finished job's map then exists
+    """The map with what can be done on it; without one, the way to it."""
+    jobs = newest_jobs(visit, JobKind.MAP)  # before the map: one that they say is done is there
     clustering = newest_jobs(visit, JobKind.CLUSTER)
     with st.spinner("Looking …"):
         kept = kept_drawing(visit)
@@ -70,21 +70,21 @@ def show_map_view(visit: Visit) -> None:
 
 
 def _offer(visit: Visit, *, at_work: bool) -> None:
-    """Explain the map, and offer to create it unless a job is doing so."""
+    """What a map is, and, unless one is being made, the ways to make it."""
     st.markdown(
         "On a map, passages that say nearly the same lie together: topics are islands, and what belongs "
         "nowhere lies alone."
     )
     if not visit.may_write:
         st.info("There is no map yet, and this page only reads.")
-    elif not at_work:  # a running job shows its own command
+    elif not at_work:  # else the job shows its own command
         _offer_map(visit, "Make the map", first=True)
         st.caption(_how_long(visit.collection.snapshot().searchable))
         show_command(visit, ["explore", "map", visit.name or "", "--no-file"])
 
 
 def _how_long(passages: int) -> str:
-    """Return roughly how long the first map of this many passages takes."""
+    """How long the first map of so many takes, roughly."""
     minutes = round(passages / _A_MINUTE)
     if minutes > 1:
         takes = f"about {minutes:,} minutes"
@@ -117,7 +117,7 @@ def _say_what_is_missing(visit: Visit, shown: PackedMap, mapped: int) -> None:
 
 
 def _offer_clusters(visit: Visit) -> None:
-    """Offer to find clusters, which give a map its names and colours."""
+    """Names and colours for a map that has none yet."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption("Clusters give the map its colours, and each island a name.")
         arguments = [*_MAKE_CLUSTERS.split()[1:], visit.name or ""]
@@ -126,7 +126,7 @@ def _offer_clusters(visit: Visit) -> None:
 
 
 def _clicked(visit: Visit, shown: PackedMap, chosen: Selection) -> None:
-    """Show the passage that was clicked."""
+    """The passage that was clicked."""
     if chosen.chosen is None:
         return
     drawn = shown.drawn.rows[chosen.chosen]
@@ -140,7 +140,7 @@ def _clicked(visit: Visit, shown: PackedMap, chosen: Selection) -> None:
 
 
 def _selected(visit: Visit, shown: PackedMap, chosen: Selection) -> None:
-    """Show the selection: a table, downloads, and a button to remove its documents."""
+    """What the lasso or the box holds: a table, files of it, and the end of it."""
     places = chosen.places.tolist()
     if not places:
         st.caption("Draw around passages with the lasso or the box to see them in a table.")
@@ -174,26 +174,26 @@ def _file(visit: Visit, shown: PackedMap, places: list[int], kind: str) -> bytes
 
 
 def _plain(value: object) -> object:
-    """Return a value for a table cell; anything but text and 64-bit numbers is converted to text."""
+    """A cell: what is neither text nor a number that a table can hold is shown as text."""
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         return str(value)
     return value if value is None or isinstance(value, str | int | float) else str(value)
 
 
 def full_rows(drawn: Drawing, places: Sequence[int], read: Iterable[PassageRow]) -> list[dict[str, Any]]:
-    """Return a row for each selected point whose passage still exists; read: these passages."""
+    """A row for each of the drawing's points; read: the passages of these places that are still there."""
     place_of = {drawn.rows[place].number: place for place in places}
     names = _names(drawn)
     return [_row(drawn, names, row, place_of[row.number]) for row in read if row.number in place_of]
 
 
 def documents_of(drawn: Drawing, places: Iterable[int]) -> list[str]:
-    """Return the ids of the documents of these points, without duplicates."""
+    """The ids of the documents that points belong to, each once."""
     return list(dict.fromkeys(drawn.rows[place].document_id for place in places))
 
 
 def drawn_places(drawn: Drawing, hits: Iterable[Hit]) -> list[int]:
-    """Return the numbers of the search hits that are drawn, best first."""
+    """The numbers of the passages among search hits that are drawn, best first."""
     wanted = {(hit.id, hit.passage): rank for rank, hit in enumerate(hits)}
     found = [
         (wanted[key], row.number) for row in drawn.rows if (key := (row.document_id, row.ordinal)) in wanted

@@ -1,4 +1,4 @@
-"""The page Explore: a collection as a map, clusters, duplicates, trends over time, outliers and a sample."""
+"""The page Explore: what a collection says of itself, as a map, clusters, duplicates and through time."""
 
 from collections.abc import Callable
 from typing import Final
@@ -14,7 +14,7 @@ from nearsay.app.ui.explore.time_view import show_time_view
 from nearsay.app.ui.explore.unusual_view import show_unusual_view
 from nearsay.app.ui.visit import Visit
 
-VIEWS: Final[dict[str, Callable[[Visit], None]]] = {  # by name in the address
+VIEWS: Final[dict[str, Callable[[Visit], None]]] = {  # by their names in the address
     "map": show_map_view,
     "clusters": show_clusters_view,
     "duplicates": show_duplicates_view,

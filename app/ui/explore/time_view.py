@@ -1,4 +1,4 @@
-"""Explore, time: clusters that grow or shrink, and what is new since a date."""
+"""Explore, through time: which clusters grow and shrink, and what is new since a date."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 _PLOT_HEIGHT, _LEGEND_LINE = 320, 24  # pixels: of the plot and its axes, and of each name below
 _NAME = 48  # characters of a name in the legend
 _LINES = 5  # across the chart, roughly
-_LABELS = 24  # labels on the time axis, at most
+_LABELS = 24  # periods that are named below the chart, at most
 
 
 def called(number: int | None, name: str) -> str:
-    """Return a unique label of a cluster for the legend: its number and shortened name."""
+    """A cluster's number and name, as short as a legend needs it; no two are called the same."""
     short = name if len(name) <= _NAME else name[: _NAME - 1] + "…"
     return short if number is None else f"{number}  {short}"
 
 
 def chart_rows(line: ThroughTime, shown: Sequence[ClusterThroughTime]) -> list[dict[str, Any]]:
-    """Return a row for each shown cluster and each period that is not empty."""
+    """A row for each cluster that is shown and each period that holds something."""
     return [
         {"period": period, "cluster": called(each.number, each.name), "share": share, "count": count}
         for each in shown
@@ -46,7 +46,7 @@ def chart_rows(line: ThroughTime, shown: Sequence[ClusterThroughTime]) -> list[d
 
 
 def trend_rows(line: ThroughTime) -> list[dict[str, Any]]:
-    """Return a row for each cluster: its size, the ends of its fitted line, and its trend."""
+    """A row for each cluster: how many, its share at both ends of the straight line, where it goes."""
     return [
         {
             "cluster": called(each.number, each.name),
@@ -63,11 +63,11 @@ def trend_rows(line: ThroughTime) -> list[dict[str, Any]]:
 def line_chart(
     line: ThroughTime, shown: Sequence[ClusterThroughTime], colours: Mapping[int | None, str]
 ) -> "alt.Chart":
-    """Return the shares as lines, each with its own colour, dash and symbol.
+    """The shares as lines, each with a colour, a dash and a sign of its own.
 
-    colours: the map's, by cluster number; used only if every shown cluster has one
+    colours: of the map, by the number of a cluster; others are taken where one that is shown has none
 
-    Empty periods keep their place on the axis, so that distances are to scale.
+    Every period has its place on the axis, an empty one too, so that distances are to scale.
     """
     import altair as alt
 
@@ -85,14 +85,14 @@ def line_chart(
         .mark_line(point=True, strokeWidth=2)
         .encode(
             x=alt.X("period:O", title=None, scale=alt.Scale(domain=periods), axis=axis),
-            y=alt.Y(  # ends the axis at a grid line above all points
+            y=alt.Y(  # a line at the end of the axis, which no point lies above
                 "share:Q",
                 title="share of its period",
                 scale=alt.Scale(nice=_LINES),
                 axis=alt.Axis(format="~%", tickCount=_LINES),
             ),
             color=alt.Color(series, sort=names, legend=by, scale=scale),
-            strokeDash=alt.StrokeDash(series, sort=names, legend=None),  # the legend shows symbols
+            strokeDash=alt.StrokeDash(series, sort=names, legend=None),  # signs are in the legend
             shape=alt.Shape(series, sort=names, legend=by),
             tooltip=[
                 alt.Tooltip("period:O"),
@@ -106,16 +106,16 @@ def line_chart(
 
 
 _QUICK = 150_000  # passages whose dates are read and counted
-_QUICK_NEW = 20_000  # passages: each new one is compared with every older one
-_EVERY = 1_000_000  # clusters: without a limit the command prints only the largest
-_SAMPLE = 1_000  # documents in which date fields are detected
+_QUICK_NEW = 20_000  # passages: each new one is held against every older one
+_EVERY = 1_000_000  # clusters: a command prints the largest alone
+_SAMPLE = 1_000  # documents from which the fields with dates are seen
 _ADDED = "when it was added"
 _AUTO = "by their span"
-_NEW = 10  # new passages that are shown
+_NEW = 10  # passages that are shown of what is new
 
 
 def show_time_view(visit: Visit) -> None:
-    """Show the chart of clusters, and what is new."""
+    """The chart of clusters, and what is new."""
     explorer = visit.collection.explore
     fields = remembered(f"{state_of(visit)}|dates", lambda: _fields(visit))
     field = st.selectbox(

@@ -1,4 +1,4 @@
-"""Explore, unusual: outliers, and a diverse sample that represents the collection."""
+"""Explore, unusual and diverse: what is unlike everything else, and a few passages that show it all."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -28,7 +28,7 @@ _COLUMNS = ("rank", "score", "id", "title", "text", "passage", "metadata")
 
 
 def show_unusual_view(visit: Visit) -> None:
-    """Show outliers or a diverse sample."""
+    """One of the two lists."""
     what = choose_part("What", ["outliers", "a diverse sample"], "un_what")
     count = st.number_input("How many passages", 1, 200, 20, key="un_count", bind="query-params", width=200)
     (_outliers if what == "outliers" else _diverse)(visit, count)
@@ -80,17 +80,17 @@ def _diverse(visit: Visit, count: int) -> None:
 
 
 def _of_job(job: Job, kind: type[_Passage]) -> Shown[_Passage]:
-    """Return what a job found; it does not report how many passages it examined."""
+    """What a job found; how many passages it looked at is not known of it."""
     return Shown(tuple(every(job.folder.output(), kind)), 0, job.notes())
 
 
 def unusual_words(found: RemotePassage) -> tuple[str, str]:
-    """Return the texts beside the title and under the text of an outlier."""
+    """What is said of an outlier: beside its title, and under its text."""
     return f"mean cosine to the nearest {found.score:.2f}", near_words("nearest", found.nearest)
 
 
 def diverse_words(found: DiversePassage) -> tuple[str, str]:
-    """Return the text beside the title of a passage of the sample."""
+    """What is said of a passage of the sample."""
     return f"stands for {counted(found.stands_for, 'passage')}", ""
 
 

@@ -1,4 +1,4 @@
-"""The page Jobs: running and finished jobs, and the details of one with its curves and log."""
+"""The page Jobs: the long work of the library, live and done, and one job in full with its curves and log."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -28,12 +28,12 @@ from nearsay.data.errors import BadInputError
 if TYPE_CHECKING:
     import altair as alt
 
-_ONE_MORE_PAGE = 25  # jobs shown at first, and with each "Show more"
+_ONE_MORE_PAGE = 25  # jobs that are shown at first, and with each "Show more"
 _MOST = 1_000
 
 
 def show(visit: Visit) -> None:
-    """Show the job in the address, or the list."""
+    """Show the page: one job where the address names one, else the list."""
     st.title("Jobs", anchor=False)
     asked = st.query_params.get("job")
     if asked is not None:
@@ -70,7 +70,7 @@ def _list(visit: Visit, jobs: list[Job]) -> None:
     chosen = [
         job
         for job in jobs
-        if (job.state.ended if state == "any" else state == job.state)  # running ones are above
+        if (job.state.ended if state == "any" else state == job.state)  # the others stand above
         and kind in ("any", job.kind)
         and (not own or job.collection == visit.name)
     ]
@@ -100,27 +100,24 @@ def _row(job: Job) -> None:
 
 
 def _named(visit: Visit, asked: str) -> Job:
-    """Return the job in the address. Raises BadInputError if there is none."""
+    """The job that the address names; BadInputError if it names none that there is."""
     with suppress(BadInputError):
         if asked.isdecimal() and len(asked) <= 9:
             return jobs_of(visit).get(int(asked))
     raise BadInputError("the address names no job that there is. Open one from the list of all jobs")
 
 
-_ALONE = {
-    "learning_rate": "Learning rate",
-    "tokens_per_second": "Tokens a second",
-}  # each in a chart of its own
+_ALONE = {"learning_rate": "Learning rate", "tokens_per_second": "Tokens a second"}  # each in its own chart
 _SCORES = ("accuracy", "f1", "matthews", "exact_match", "score")
-_MOST_POINTS = 1_000  # of one line
+_MOST_POINTS = 1_000  # of one line: more cannot be told apart on a screen
 
-Point = dict[str, Any]  # step, value, series (name of its line), held_out (whether on the dev set)
+Point = dict[str, Any]  # of one metric: step, value, series (whose line it is on), held_out (on the dev set)
 
 
 def curves(lines: Sequence[Mapping[str, JsonValue]]) -> dict[str, list[Point]]:
-    """Return the points of a training's charts by title: losses, scores, learning rate, speed.
+    """Losses, scores, the learning rate and the speed of a training, those that there are: a chart each.
 
-    lines: as returned by `read_metrics`; long series are thinned evenly, keeping the last point
+    lines: as `read_metrics` gives them; of a series with many points an even share is taken, the last too
     """
     found: dict[str, dict[str, list[Point]]] = {title: {} for title in ("Loss", "Score", *_ALONE.values())}
     for line in lines:
@@ -145,16 +142,9 @@ def _thinned(own: list[Point]) -> list[Point]:
     return own[(len(own) - 1) % every :: every]
 
 
-_FEW = 40  # up to this many points of a chart are marked
-_SMALL = 1e-3  # smaller values are shown in scientific notation
-_COLOURS = [
-    "#3D85D6",
-    "#E07B00",
-    "#2A9D5C",
-    "#B565D0",
-    "#D9534F",
-    "#8A949E",
-]  # visible in the light and the dark theme
+_FEW = 40  # points of a chart that are marked one by one
+_SMALL = 1e-3  # values below are written with an exponent
+_COLOURS = ["#3D85D6", "#E07B00", "#2A9D5C", "#B565D0", "#D9534F", "#8A949E"]  # on white and on black
 
 
 def _chart(points: list[Point]) -> "alt.LayerChart | alt.FacetChart":
@@ -183,7 +173,7 @@ def _chart(points: list[Point]) -> "alt.LayerChart | alt.FacetChart":
         ],
     )
     marked = base if len(points) <= _FEW else base.transform_filter("datum.held_out")
-    # Without an explicit domain the legend would be empty when no point is marked.
+    # Without its names a shape's scale would have none where no point is marked, and the legend too.
     shape = alt.Shape("series:N", sort=names, legend=legend, scale=alt.Scale(domain=names))
     line = base.mark_line(strokeWidth=2).encode(strokeDash=held_out)
     return alt.layer(line, marked.mark_point(filled=True, size=40).encode(shape=shape))
@@ -193,7 +183,7 @@ TRAININGS = (JobKind.PRETRAIN, JobKind.SENTENCE, JobKind.DISTIL, JobKind.HEAD, J
 
 
 def metrics_of(job: Job) -> list[dict[str, JsonValue]]:
-    """Return the metrics that a training has logged so far; [] for other jobs."""
+    """The lines of metrics that a training has written by now; none for other jobs."""
     if job.kind not in TRAININGS or job.product is None:
         return []
     from nearsay.training.run.metrics_log import read_metrics
@@ -201,11 +191,11 @@ def metrics_of(job: Job) -> list[dict[str, JsonValue]]:
     return read_metrics(Path(job.working_folder, job.product, "run", "metrics.jsonl"))
 
 
-_ROWS, _LOG_LINES = 1_000, 200  # shown of output and log
+_ROWS, _LOG_LINES = 1_000, 200  # of output and log that are shown
 
 
 def show_job(visit: Visit, job: Job) -> None:
-    """Show all details of a job."""
+    """Show the job in full."""
     watch_job(visit, job, place="open", log=0, follow=False)
     _facts(visit, job)
     if job.kind in TRAININGS:
@@ -225,7 +215,7 @@ def show_job(visit: Visit, job: Job) -> None:
 
 
 def show_results(results: JobResults) -> None:
-    """Show the tables of a job's results."""
+    """The tables of what a job found."""
     for table in (results.changes, results.figures, *results.tables, results.rows):
         if table:
             st.dataframe(table, hide_index=True, width="stretch")
@@ -264,7 +254,7 @@ def _facts(visit: Visit, job: Job) -> None:
 
 
 def _live(visit: Visit, job: Job, show: Callable[[Job], None]) -> None:
-    """Show something of a job, refreshed while it is running."""
+    """Show something of a job, again and again while it is at work."""
 
     @st.fragment(run_every=None if job.state.ended else 2.0)
     def look() -> None:
@@ -275,7 +265,7 @@ def _live(visit: Visit, job: Job, show: Callable[[Job], None]) -> None:
 
 
 def _curves(job: Job) -> None:
-    """Draw the charts, two in a row if there are several; the dev set's lines are dashed with points."""
+    """A chart for each, two in a row where there is room; what the dev set says is dashed and dotted."""
     drawn = curves(metrics_of(job))
     if not drawn:
         st.caption(

@@ -1,1 +1,1 @@
-"""The page Judge: judging passages by keyboard, without knowing which ranking found them."""
+"""Judging passages by keyboard, and rankings without knowing whose they are."""

@@ -1,4 +1,4 @@
-"""The page Judge: one query and one passage at a time, by keyboard."""
+"""The page Judge: one query and one passage at a time, by keyboard alone."""
 
 import tempfile
 from collections.abc import Sequence
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
     from nearsay.indexer.judgements.judgements import JudgementImport
 
-_KEPT = "judging"  # session key: the comparison with its rankings
-_DONE = "judged_last"  # session key: the last judgement and its collection, for undo
-_IMPORTED = "judge_imported"  # session key: the last import
-_MADE = "judge_made_queries"  # session key: queries generated from documents
-_WRITTEN = "judge-queries"  # session key: the typed queries
-_ADDRESS = "questions"  # in the address: the same, so that they survive a reload
-_ADDRESSED = 2_000  # characters of it, at most
-_LOGGED = 100  # most frequent searches that are offered
-_OF_DOCUMENTS = 100  # queries generated from documents
+_KEPT = "judging"  # in the session: what is compared, and its rankings
+_DONE = "judged_last"  # in the session: what was judged last, and of which collection, to be taken back
+_IMPORTED = "judge_imported"  # in the session: what was imported just now
+_MADE = "judge_made_queries"  # in the session: questions made from documents
+_WRITTEN = "judge-queries"  # in the session: the questions that are written
+_ADDRESS = "questions"  # in the address: the same, for who loads the page again or comes back to it
+_ADDRESSED = 2_000  # characters at most that stand in it
+_LOGGED = 100  # of the commonest searches that are offered
+_OF_DOCUMENTS = 100  # questions made from them
 _KEYS = (
     (True, "Relevant", "y", ":material/thumb_up:"),
     (False, "Not relevant", "n", ":material/thumb_down:"),
@@ -71,12 +71,12 @@ def show(visit: Visit) -> None:
 
 
 def way_of(side: Side) -> str:
-    """Return a side in the library's syntax."""
+    """A side as the library names it."""
     return f"{side.ranking.mode},{side.ranking.fusion},generation={side.generation}"
 
 
 def _asked(visit: Visit, generations: Sequence[GenerationRow]) -> tuple[Side, Side, tuple[str, ...]]:
-    """Return what is compared, and the queries."""
+    """What is compared, and by which queries."""
     known = tuple(one.query for one in visit.collection.judgements.queries())
     with st.expander("What is compared", icon=":material/compare_arrows:", expanded=not known):
         sides = []
@@ -99,8 +99,8 @@ def _asked(visit: Visit, generations: Sequence[GenerationRow]) -> tuple[Side, Si
 
 
 def _written() -> str:
-    """Return the typed queries; they are kept in the session, and in the address unless they are too long."""
-    if _WRITTEN not in st.session_state:  # Streamlit drops the widget's value on other pages
+    """The questions that are written: kept in the session, and in the address as long as it holds them."""
+    if _WRITTEN not in st.session_state:  # the widget forgets them when another page is shown
         kept = st.session_state.get(_ADDRESS, "")
         st.session_state[_WRITTEN] = st.query_params.get(_ADDRESS, kept)
     written = st.text_area(
@@ -115,7 +115,7 @@ def _written() -> str:
 
 
 def _keep_written() -> None:
-    """Put them into the address, only when typed: otherwise Back could not leave this page."""
+    """Only what is typed changes the address: else no way back would lead past this page."""
     written = st.session_state[_WRITTEN]
     if 0 < len(written) <= _ADDRESSED:
         st.query_params[_ADDRESS] = written
@@ -124,7 +124,7 @@ def _keep_written() -> None:
 
 
 def _of_file() -> list[str]:
-    """Return the queries of an uploaded file."""
+    """The questions of a file that is given."""
     file = st.file_uploader(
         "Or a file of them: .txt, one a line, or a table",
         type=["txt", "jsonl", "csv", "tsv"],
@@ -138,7 +138,7 @@ def _of_file() -> list[str]:
 
 
 def _made(visit: Visit) -> tuple[str, ...]:
-    """Return queries generated from documents, if wanted; generated once per state of the collection."""
+    """Questions made from documents, if they are wanted; made once while the collection stays as it is."""
     if not st.checkbox(f"Make {_OF_DOCUMENTS} from titles and sentences of the documents", key="judge-made"):
         return ()
     from nearsay.indexer.encoder_candidate import queries_of_documents
@@ -149,7 +149,7 @@ def _made(visit: Visit) -> tuple[str, ...]:
 
 
 def _searches(visit: Visit) -> tuple[str, ...]:
-    """Return the most frequent searches, if they are logged and selected."""
+    """The commonest searches of people, where they are kept and chosen."""
     searches = visit.collection.judgements.searches
     keeps = st.toggle(
         "Keep what people search for",
@@ -207,7 +207,7 @@ def _judge(visit: Visit, first: Side, second: Side, queries: tuple[str, ...]) ->
 
 
 def _compared(visit: Visit, first: str, second: str, queries: tuple[str, ...]) -> JudgedComparison:
-    """Return the comparison with its rankings, computed again if the collection or the choices changed."""
+    """The comparison with its rankings, made anew when the collection or what is asked is another."""
     version = visit.collection.snapshot().collection
     asked = (visit.name, version, first, second, queries)
     with st.spinner("Searching for every question in both ways …"):
@@ -215,7 +215,7 @@ def _compared(visit: Visit, first: str, second: str, queries: tuple[str, ...]) -
 
 
 def _progress(found: Difference, first: Side, second: Side, queries: int) -> None:
-    """Show the result so far, and once it is decided, for how many queries."""
+    """What is known so far; once judgements have decided, that they have, and for how many questions."""
     alike = first.generation == second.generation
     said = as_markdown(found.said(*((one.ranking if alike else one) for one in (first, second))))
     if not found.judged or found.verdict is Verdict.OPEN:
@@ -240,7 +240,7 @@ def _back(visit: Visit) -> None:
 
 
 def _offer_importing(visit: Visit) -> None:
-    """Import judgements: a table, or TREC qrels with the texts of their queries."""
+    """Judgements from elsewhere: a table, or TREC's qrels with the texts of their queries."""
     with st.expander("Import judgements", icon=":material/upload_file:"):
         st.caption(
             "A table (CSV, TSV, JSON lines, Parquet) with the columns query, document and relevant, and "
@@ -268,7 +268,7 @@ def _offer_importing(visit: Visit) -> None:
             files = (path for path in paths if path is not None)
             st.session_state[_IMPORTED] = taken = visit.collection.judgements.load(*files)
             st.toast(_taken_over(taken), icon=":material/check:")
-            st.rerun()  # the query above may have changed; the rerun takes a while
+            st.rerun()  # the question above may be another now; all are searched for before the page is there
 
 
 def _taken_over(taken: "JudgementImport") -> str:
@@ -277,7 +277,7 @@ def _taken_over(taken: "JudgementImport") -> str:
 
 
 def _kept_file(folder: Path, file: "UploadedFile | None") -> Path | None:
-    """Save the upload under its name, whose ending determines how it is read."""
+    """The upload as a file, which is read by what its name ends with."""
     if file is None:
         return None
     folder.mkdir()
@@ -320,7 +320,7 @@ def _offer_improving(visit: Visit) -> None:
                             folder = new_folder_for(visit.library.store.folder, Shelf.ENCODERS, encoder)
                             options += ["--encoder", str(folder)]
                         job = start_job(visit, ["index", "improve", *options, "--", name], f"{label}: {name}")
-                        open_page("jobs", job=str(job.number))  # which shows its table
+                        open_page("jobs", job=str(job.number))  # where its table is shown
         place = visit.library.store.folder / Shelf.ENCODERS / encoder
         trained = ["--encoder", str(place)] if encoder else []
         show_command(visit, ["index", "improve", *trained, "--", name])

@@ -1,6 +1,6 @@
-// The map view: drawn by the shared script, with selection tools; sends selections to Python.
+// The map in the page: what the shared script draws, with tools that select, and what was chosen told to Python.
 const views = new WeakMap();  // by shadow root
-const left = new Map();  // the last state of each map, by key
+const left = new Map();  // how each map stood when it was last looked at, by key
 
 export default function ({ data, parentElement: root, setStateValue }) {
   let own = views.get(root), board = root.getElementById("map");
@@ -12,7 +12,7 @@ export default function ({ data, parentElement: root, setStateValue }) {
   if (!own) { own = begun(root, board, data); views.set(root, own); }
   own.tell = setStateValue;
   own.heard(data);
-  const call = ++own.calls;  // cleaning up an earlier call must not end a later one's view
+  const call = ++own.calls;  // a call that Streamlit takes back must not end what a later one shows
   return () => { if (own.calls === call) { own.end(); if (views.get(root) === own) views.delete(root); } };
 }
 
@@ -79,7 +79,7 @@ function begun(root, board, data) {
       const line = getComputedStyle(board).getPropertyValue("--accent").trim() || colours.text;
       trace(pen, drawing.length ? drawing : outline, shown.onScreen, line);
     },
-    wheel(event) {  // otherwise the wheel scrolls the page
+    wheel(event) {  // the page below has to scroll, too
       if (event.ctrlKey || event.metaKey || root.activeElement === shown.canvas) return true;
       $("wheel").hidden = false;
       clearTimeout(hinting);

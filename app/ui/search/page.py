@@ -1,4 +1,4 @@
-"""The page Search: a query and its results, as cards with actions."""
+"""The page Search: a question, and the passages that answer it, as cards with what can be done with each."""
 
 import re
 import time
@@ -41,13 +41,13 @@ from nearsay.indexer.query.explain import matched_terms
 from nearsay.indexer.query.hit import Explanation
 from nearsay.indexer.writing.overview import CollectionOverview
 
-_MOST_EXPLAINED = 300  # cached batches of hits, of all sessions
+_MOST_EXPLAINED = 300  # pages of a few hits, of everybody who looks
 
 
 def explained(collection: Collection, query: str, hits: Sequence[Hit]) -> list[Explanation]:
-    """Return why each hit matched the query, from a cache if it was computed recently.
+    """Why each hit matched the query; at once where somebody asked lately.
 
-    The key is all that an explanation depends on: the encoder, the texts and the scores.
+    The encoder, the texts and the scores that were found are what an explanation depends on: they name it.
     """
     if not hits:
         return []
@@ -63,17 +63,17 @@ def _explained(
     _collection: Collection,
     _hits: Sequence[Hit],
 ) -> list[Explanation]:
-    del fingerprint, parts  # part of the cache's key
+    del fingerprint, parts  # what names the entry
     return _collection.explain(query, _hits)
 
 
-_AT_ONCE = 5  # hits explained together, so that the first are shaded early
+_AT_ONCE = 5  # hits that are explained together: the first are shaded while others wait
 
 
 def show_cards(
     visit: Visit, asked: Asked, hits: Sequence[Hit], judged: Mapping[tuple[str, int], bool]
 ) -> Callable[[], None]:
-    """Draw the cards; the returned function shades them, which takes longer and is called last."""
+    """Draw the cards; what is returned shades them, which takes longer and can wait for everything else."""
     mode = None if asked.like else asked.mode
     query = "" if asked.like else asked.query
     terms = matched_terms(query, [(hit.title, hit.text) for hit in hits])
@@ -102,7 +102,7 @@ def show_cards(
 def _actions(
     visit: Visit, asked: Asked, hit: Hit, mode: SearchMode | None, judged: Mapping[tuple[str, int], bool]
 ) -> "st.delta_generator.DeltaGenerator":
-    """Draw the buttons of a card; returns the container for its details."""
+    """The buttons of a card; where its details go."""
     key = f"{hit.id} {hit.passage}"
     with st.container(horizontal=True, gap="small"):
         if mode is not None:
@@ -123,12 +123,12 @@ def _actions(
 
 @telling_errors()
 def _tell_if_gone(visit: Visit, id_: str) -> None:
-    """Report a document that was deleted since the search; its card is not drawn again after this run."""
+    """Of a document that was removed since it was found: there is no card of it any more when this ends."""
     visit.collection.document(id_)
 
 
 def _explain(place: "st.delta_generator.DeltaGenerator", hit: Hit, why: Explanation | None) -> None:
-    """Show why the hit matched, and its lineage."""
+    """Why it is here, and what it comes from."""
     lineage = hit.lineage
     with place:
         if why is not None:
@@ -158,11 +158,11 @@ def _explain(place: "st.delta_generator.DeltaGenerator", hit: Hit, why: Explanat
 
 
 _TITLE, _TEXT = 60, 300  # characters
-_SHOWN = 3  # documents shown with the beginning of their text
+_SHOWN = 3  # documents whose beginnings are shown
 
 
 def show_likeness(visit: Visit, asked: Asked) -> None:
-    """Show the documents that results should be like, or not like; ids can be removed and added."""
+    """What the results are like, and not like; each can be taken away, and ids be added."""
     documents = {id_: _document(visit, id_) for id_ in (*asked.like, *asked.unlike)}
     names = distinct_labels({id_: _called(id_, one) for id_, one in documents.items()})
     with st.container(border=True):
@@ -171,9 +171,7 @@ def show_likeness(visit: Visit, asked: Asked) -> None:
             one = documents[id_]
             if one is not None:
                 called, text = _called(id_, one), beginning(one.text, _TEXT)
-                named = not text.startswith(
-                    called.removesuffix("…").rstrip()
-                )  # not if the label is the text's beginning
+                named = not text.startswith(called.removesuffix("…").rstrip())  # else by its own first words
                 title = f"<strong>{as_html(called)}</strong>" if named else ""
                 st.html(f'<div class="ns-liked">{title}<div>{as_html(text)}</div></div>')
         left, right = st.columns(2)
@@ -203,7 +201,7 @@ def show_likeness(visit: Visit, asked: Asked) -> None:
 
 
 def like_buttons(asked: Asked, id_: str, key: str) -> None:
-    """Draw buttons for more or fewer results like a document; key: of its card."""
+    """More like a document, or less; `key`: of the card that they stand on."""
     like, unlike = ([one for one in side if one != id_] for side in (asked.like, asked.unlike))
     more = ("More like this", "like", ":material/read_more:", ([*like, id_], unlike))
     less = ("Not like this", "unlike", ":material/block:", (like, [*unlike, id_]))
@@ -218,24 +216,24 @@ def _changed() -> None:
 def _document(visit: Visit, id_: str) -> StoredDocument | None:
     try:
         return visit.collection.document(id_)
-    except NearsayError:  # the search reports the error
+    except NearsayError:  # the search says what is wrong with it
         return None
 
 
 def _called(id_: str, document: StoredDocument | None) -> str:
-    """Return a label in plain text, since the widget does not render Markdown."""
+    """What a document is called: plain text, since the widget shows it as it is."""
     called = "" if document is None else headline(document.title, id_, document.text)
     return beginning(called, _TITLE) or id_
 
 
-_SHORTEST, _LONGEST = 12, 90  # characters of a typical query
+_SHORTEST, _LONGEST = 12, 90  # characters of a query that a person would type
 _SENTENCE = re.compile(r"(?<=[.!?])\s")
 
 
 def example_queries(passages: Iterable[tuple[str, str]], count: int = 3) -> list[str]:
-    """Return the first distinct titles, or first sentences, that look like a query.
+    """The first titles, or first sentences, that read like a query; different ones.
 
-    passages: title and text of each, best first
+    passages: title and text of each, the most telling first
     """
     found: dict[str, str] = {}
     for title, text in passages:
@@ -248,17 +246,17 @@ def example_queries(passages: Iterable[tuple[str, str]], count: int = 3) -> list
 
 
 def _query(text: str) -> str:
-    """Return the text on one line without its full stop; "" if it is too short or too long."""
+    """The text on one line without its full stop; "" if it is too short or too long."""
     plain = " ".join(text.split()).rstrip(".")
     return plain if _SHORTEST <= len(plain) <= _LONGEST else ""
 
 
 _LOOKED_AT = 60  # documents
-_CLUSTERED = 200_000  # passages; in larger collections finding central passages is slow
+_CLUSTERED = 200_000  # passages: in more, central passages take a moment to find
 
 
 def no_query(visit: Visit, overview: CollectionOverview) -> None:
-    """Show what is in the collection, and example queries."""
+    """What is in the collection, and queries to begin with."""
     one = overview.documents == 1
     encoder = "" if overview.live is None else f", encoded by {as_markdown(overview.live.encoder.name)}"
     st.markdown(
@@ -282,7 +280,7 @@ def no_query(visit: Visit, overview: CollectionOverview) -> None:
 
 
 def no_hits(asked: Asked) -> None:
-    """Offer other searches if there are no results; a note of the search has given the reason."""
+    """What to try where nothing was found, which a note of the search has said with its reason."""
     if asked.where:
         st.button("Search without the filter", on_click=_unfiltered, icon=":material/filter_alt_off:")
     if asked.mode is SearchMode.LEXICAL and not asked.like:
@@ -290,7 +288,7 @@ def no_hits(asked: Asked) -> None:
 
 
 def telling(visit: Visit, overview: CollectionOverview) -> Iterator[tuple[str, str]]:
-    """Return title and text of representative passages: central ones of clusters, then first documents."""
+    """Title and text of passages that show what there is: the most central ones, then the first documents."""
     if overview.clusters and overview.passages <= _CLUSTERED:
         clusters = [each for each in visit.collection.explore.clusters().clusters if each.level == 0]
         yield from ((one.title, one.text) for each in clusters for one in each.central[:1])
@@ -313,7 +311,7 @@ def _by_meaning() -> None:
 
 
 def search_arguments(name: str, asked: Asked) -> list[str]:
-    """Return the arguments of `nearsay` for the same search."""
+    """The same as a command: what stands behind `nearsay`."""
     said: dict[str, Any] = {"limit": asked.k, "where": asked.where or None, "by_document": asked.by_document}
     if asked.like:
         ids = [f"--id={id_}" for id_ in asked.like] + [f"--not={id_}" for id_ in asked.unlike]
@@ -327,7 +325,7 @@ _MOST_FIELDS = 100
 
 
 def csv_of(hits: Sequence[Hit]) -> bytes:
-    """Return the hits as CSV with a column for each metadata field, at most the hundred most frequent."""
+    """A header and a line a hit; each metadata field is a column, of more than a hundred the commonest."""
     fields = {f"metadata.{name}": name for name in _fields(hits)}
     rows = [
         {
@@ -342,12 +340,12 @@ def csv_of(hits: Sequence[Hit]) -> bytes:
 
 
 def json_lines_of(hits: Iterable[Hit]) -> bytes:
-    """Return the hits as JSON lines, as `nearsay search --json` prints them."""
+    """A JSON object a hit, as `nearsay search --json` prints it."""
     return json_lines_bytes(hit.to_json() for hit in hits)
 
 
 def _fields(hits: Sequence[Hit]) -> list[str]:
-    """Return the most frequent metadata fields, in order of first appearance."""
+    """The metadata's fields in the order in which they first come."""
     counts: dict[str, int] = {}
     for hit in hits:
         for name in hit.metadata:
@@ -360,10 +358,9 @@ _MOST = 10_000
 
 
 def offer_export(search: Callable[[int], Hits], name: str, k: int) -> None:
-    """Draw two buttons that generate a file when they are clicked.
+    """Two buttons that make a file when they are pressed.
 
-    search: returns the k best
-    name: of the file, without its ending
+    search: gives the k best; name: of the file, without its ending
     """
     with st.popover("Export", icon=":material/download:", help="The results as a file."):
         count = st.number_input("Results", 1, _MOST, k, key=f"export {k}", help="The best so many.")
@@ -414,7 +411,7 @@ def show(visit: Visit) -> None:
 
 
 def _results(visit: Visit, asked: Asked) -> Callable[[], None] | None:
-    """Search and draw the results; the returned function is called when everything else is drawn."""
+    """Search, and draw what was found; what is left to do when everything else is drawn."""
 
     def search(k: int) -> Hits:
         where = asked.where or None
@@ -465,7 +462,7 @@ def _summary(hits: Hits, first: int, last: int, seconds: float) -> str:
 
 
 def _leaf(first: int, count: int) -> None:
-    """Draw buttons for the previous and next results."""
+    """Buttons to the results before and after."""
     with st.container(horizontal=True):
         if first > 1:
             st.button("Earlier", icon=":material/chevron_left:", on_click=_go_to, args=(first - PAGE,))

@@ -1,4 +1,4 @@
-"""Choosing training files: uploaded, used before, on the server, or exported from the library."""
+"""Choosing files to learn from: uploaded, used before, on this machine, or made of what the library holds."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ _SHOWN, _CHARACTERS = 5, 200
 
 
 def show_texts(paths: Sequence[Path]) -> None:
-    """Show number and size of the files, and the first texts."""
+    """How many files and bytes there are, and the first texts."""
     if not paths:
         return
     seen = look_at([str(path) for path in paths], ReadOptions(metadata=()))
@@ -32,14 +32,14 @@ def show_texts(paths: Sequence[Path]) -> None:
     shown = [beginning(document.text, _CHARACTERS) for document in seen.documents[:_SHOWN]]
     st.dataframe({"text": shown}, hide_index=True, width="stretch")
     notes = "\n".join([*seen.notes, *map(str, seen.faults)])
-    for path in paths:  # users need not see the folder
+    for path in paths:  # where they were kept is no matter
         notes = notes.replace(f"{path.parent}/", "")
     for note in notes.splitlines():
         st.caption(as_markdown(note))
 
 
 def submitted(label: str, files: Sequence[Path]) -> bool:
-    """Draw the submit button of a training form; returns whether it was clicked."""
+    """The button of a form that learns from files: whether it was pressed."""
     asked = st.form_submit_button(label, type="primary", disabled=not files)
     if not files:
         st.caption("Choose first, above, what it learns from.")
@@ -59,11 +59,11 @@ _SAMPLES = {
     "nli": "premises with hypotheses that follow, may be, or cannot be",
     "triplets": "a sentence, a paraphrase, and one that only looks alike",
 }
-_WRITTEN_AT_ONCE = 50_000  # documents that are exported while the page waits
+_WRITTEN_AT_ONCE = 50_000  # documents of a collection that are written out while the page waits
 
 
 def choose_examples(visit: Visit, key: str) -> list[Path]:
-    """Return the chosen files of sentence examples; [] while none is chosen."""
+    """Files of sentence examples; none before something is chosen."""
     offers = _offers(visit)
     judged = None if visit.name is None else visit.collection.judgements.counts()
     if judged is not None and judged.judgements:
@@ -79,7 +79,7 @@ def choose_examples(visit: Visit, key: str) -> list[Path]:
 
 
 def choose_texts(visit: Visit, key: str) -> list[Path]:
-    """Return the chosen files or folders of plain text, or the collection's texts; [] if none is chosen."""
+    """Files or folders of plain text, or the texts of the collection; none before something is chosen."""
     offers = _offers(visit)
     if visit.name is not None:
         offers.append(_COLLECTION)
@@ -93,14 +93,14 @@ def choose_texts(visit: Visit, key: str) -> list[Path]:
 
 
 def keep_upload(visit: Visit, label: str, key: str) -> list[Path]:
-    """Draw an uploader; files are checked by content, and kept until they are removed."""
+    """A place to drop files; they are checked by content, and kept until somebody removes them."""
     help_ = f"At most {visit.settings.largest_upload} MB each. They stay in the library's folder."
     files = st.file_uploader(label, list(UPLOAD_TYPES), accept_multiple_files=True, key=key, help=help_)
     before: dict[str, Path] = st.session_state.get(f"{key}_places", {})
     now: dict[str, Path] = {}
     for file in files:
         visit.check_writing()
-        place = before.get(file.file_id)  # checked once, not in every rerun
+        place = before.get(file.file_id)  # looked at once, not at every rerun
         if place is None or not place.is_file():
             check_content(file.name, file, largest=visit.settings.largest_upload * 2**20)
             place = TrainingFiles(visit.library.store.folder).keep(file.name, file)
@@ -110,7 +110,7 @@ def keep_upload(visit: Visit, label: str, key: str) -> list[Path]:
 
 
 def kept_files(visit: Visit) -> dict[str, str]:
-    """Return labels of files uploaded before, by path."""
+    """What was uploaded before: its place, and its name with its size."""
     files = TrainingFiles(visit.library.store.folder).list()
     return distinct_labels(
         {str(file): f"{file.name}, {size_words(file.stat().st_size)}" for file in files},
@@ -119,7 +119,7 @@ def kept_files(visit: Visit) -> dict[str, str]:
 
 
 def typed_paths(visit: Visit, label: str, key: str, help_: str) -> list[Path]:
-    """Return files or folders on the server, one per line. Raises BadInputError if one does not exist."""
+    """Files or folders on the machine that serves the page, a line each; BadInputError for a wrong one."""
     visit.check_naming_files()
     typed = st.text_area(label, key=key, help=help_, height=80, placeholder="/home/me/texts")
     return [visit.server_path(line) for line in typed.splitlines() if line.strip()]

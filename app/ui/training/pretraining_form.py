@@ -1,4 +1,4 @@
-"""The forms that train a vocabulary and pretrain a BERT."""
+"""The forms that make a vocabulary and pretrain a BERT."""
 
 from typing import Any, Final
 
@@ -34,7 +34,7 @@ _ASKS: Final = {
 
 
 def pretraining_form(visit: Visit) -> None:
-    """Ask for texts, a starting point, a size, a length and a name."""
+    """Choose texts, what to begin with, a size, a length and a name."""
     st.markdown(
         "Pretraining teaches a BERT a language: it guesses masked words, and whether one sentence follows "
         "another. It wants millions of words and hours of time, or better a GPU."
@@ -99,7 +99,7 @@ def _begun(vocabularies: list[Made], berts: list[Made], begin: str) -> dict[str,
 
 
 def vocabulary_form(visit: Visit) -> None:
-    """Ask for texts, a size and a name."""
+    """Choose texts, a size and a name."""
     st.markdown(
         "A vocabulary is the list of word pieces that a BERT reads with. One of your own texts spells their "
         "words in fewer pieces, so that more text fits. It takes seconds to minutes."

@@ -43,7 +43,7 @@ KINDS: Final = {
 
 
 def fitting_objectives(kinds: Sequence[ExampleKind]) -> list[ObjectiveKind]:
-    """Return the objectives that can learn from all these kinds of data; those without conversion first."""
+    """The objectives that can learn from all these kinds of data alone; the exact ones first."""
     fitting = []
     for objective in ObjectiveKind:
         if objective.loss.guide:
@@ -57,7 +57,7 @@ def fitting_objectives(kinds: Sequence[ExampleKind]) -> list[ObjectiveKind]:
 
 
 def in_the_page_s_words(message: str, path: Path) -> str:
-    """Remove a file's folder and command-line options from an error message; the page has neither."""
+    """An error of a file without the place where it was kept, and without options, which the page has not."""
     said = message.replace(str(path), path.name)
     option = _OPTION.search(said)
     if option is None:
@@ -67,7 +67,7 @@ def in_the_page_s_words(message: str, path: Path) -> str:
 
 
 def show_examples(paths: Sequence[Path]) -> list[ExampleKind] | None:
-    """Show each file's kind, rows and notes. Returns the kinds, or None if one is not known yet."""
+    """Show each file's kind, rows and notes; the kinds, or None where one is not known yet."""
     kinds: list[ExampleKind] = []
     known = True
     for path in paths:
@@ -93,7 +93,7 @@ def show_examples(paths: Sequence[Path]) -> list[ExampleKind] | None:
 
 @st.cache_data(max_entries=16, ttl=3600, show_spinner="Reading the examples …")
 def _look(path: str, changed: int) -> ExamplesLook:
-    """Preview a file, cached; changed: its modification time in nanoseconds."""
+    """changed: nanoseconds, so that a file that was written again is read again."""
     del changed
     try:
         return look_at_examples(Path(path))
@@ -115,12 +115,12 @@ _ASKS: Final = {
 
 
 def sentence_form(visit: Visit) -> None:
-    """Ask for examples, a starting point, a loss, evaluation sets, a length and a name."""
+    """Choose examples, what to begin with, a loss, what to measure on, a length and a name."""
     st.markdown(
         "Fine-tuning teaches an encoder what *nearly the same* means: from judgements of your searches, or "
         "from pairs of texts. Minutes are often enough."
     )
-    with st.container():  # keeps the position of what follows, so that it stays unfolded
+    with st.container():  # whatever it shows, what follows keeps its place: what was unfolded stays so
         files = choose_examples(visit, "sen")
         kinds = show_examples(files)
     with st.expander("Measure on a file of your own", icon=":material/upload:"):
@@ -169,7 +169,7 @@ def sentence_form(visit: Visit) -> None:
 
 
 def ask_objective(kinds: list[ExampleKind] | None) -> dict[str, Any]:
-    """Ask for the loss, outside of the form, because its settings depend on it."""
+    """Ask for the loss, outside of the form, since what can be set beside depends on it."""
     names = {str(kind): f"{kind}: {kind.loss.help}" for kind in fitting_objectives(kinds or [])}
     asks = Asks(
         help="What is asked of the vectors. Left alone, it is what is usual for the data.",
@@ -180,10 +180,9 @@ def ask_objective(kinds: list[ExampleKind] | None) -> dict[str, Any]:
 
 
 def ask_settings(objective: str | None, kinds: list[ExampleKind] | None) -> dict[str, Any]:
-    """Ask for the settings of a loss, with the help texts of `ObjectiveConfig`.
+    """Ask for the settings of a loss, as their table and `ObjectiveConfig` describe them.
 
-    objective: its name; None: the default for these kinds of data; only settings that all of them use are
-               shown
+    objective: its name; None: what is usual for these kinds of data, of which all have to use a setting
     """
     losses = [ObjectiveKind(objective)] if objective else [usual_objective_kind(kind) for kind in kinds or []]
     asked: dict[str, Any] = {}
@@ -207,7 +206,7 @@ def ask_settings(objective: str | None, kinds: list[ExampleKind] | None) -> dict
 
 
 def adapt_form(visit: Visit) -> None:
-    """Ask for a collection and a name."""
+    """Choose a collection and a name."""
     st.markdown(
         "An encoder can be fitted to a collection from its documents alone: what all of them share counts "
         "less, what tells them apart counts more. It takes about a minute, is measured, and is kept only if "
