@@ -42,9 +42,9 @@ def test_device_and_precision_are_added_where_they_are_known_taken_and_not_said(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "name a command: .*index"),
-        (["index"], "nearsay index: name a command: compact"),
-        (["--json", "index"], "name a command"),
+        ([], "choose a command: .*index"),
+        (["index"], "nearsay index: choose a command: compact"),
+        (["--json", "index"], "choose a command"),
         (["frobnicate"], "nearsay: No such command 'frobnicate'"),
         (["documents", "add", "papers"], "nearsay documents add: Missing argument"),
         (["documents", "add", "papers", "x", "--frob"], r"No such option.*--frob"),
@@ -57,9 +57,9 @@ def test_device_and_precision_are_added_where_they_are_known_taken_and_not_said(
         ),
         (["documents", "add", "--help"], "Leave --help and --version away"),
         (["index", "frobnicate"], "nearsay index: No such command 'frobnicate'"),
-        (["jobs", "list"], "'jobs' is no work for a job"),
-        (["ui"], "'ui' is no work for a job"),
-        (["documents", "add", "papers", "x\0y"], "zero character"),
+        (["jobs", "list"], "'jobs' cannot run as a job"),
+        (["ui"], "'ui' cannot run as a job"),
+        (["documents", "add", "papers", "x\0y"], "NUL"),
         (["documents", "add", "papers", "caf\udce9.txt"], "is not Unicode text"),
     ],
 )

@@ -65,7 +65,7 @@ def _with_its_sidebar(path: str) -> None:
     [
         ("collections", {"see": "Documents"}, "Add it"),
         ("judge", {}, "Improve and apply"),
-        ("explore", {"view": "clusters"}, "Make clusters"),
+        ("explore", {"view": "clusters"}, "Find clusters"),
     ],
 )
 def test_what_is_pressed_after_its_collection_was_deleted_elsewhere_is_done_to_no_other(

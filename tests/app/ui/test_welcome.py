@@ -62,7 +62,7 @@ def test_a_library_that_went_is_not_called_one_that_never_was(
     app = whole_page(library=str(library_folder), read_only=read_only)
     away = library_folder.rename(library_folder.with_name("away"))
     app.run()
-    assert app.title[0].value == "The library is gone"
+    assert app.title[0].value == "The library is missing"
     said = app.error[0].value.replace("\\", "")  # of Markdown
     assert (str(library_folder) in said) is not read_only
     assert not app.button  # nothing is made where it may come back

@@ -151,7 +151,7 @@ def test_deleting_names_the_number_first(page: Page, settings: Settings) -> None
     _press(app, "Delete all that pass")
     assert f"Removed with all passages: **{count} documents**" in _said(app)
     app = AppTest.from_function(_asking, default_timeout=60).run()
-    _press(app, "Remove them")
+    _press(app, "Remove")
     with _library(settings) as library:
         assert library.collection("samples").overview().documents == 160 - count
 
@@ -171,7 +171,7 @@ def test_upkeep_is_started_as_a_command(page: Page, started: list[list[str]]) ->
     app.checkbox(key="optimize-newer-samples").check()
     _press(app, "Index")
     _press(page("collections", see="Generations"), "Compact")
-    _press(page("collections", see="Generations"), "Mend it")
+    _press(page("collections", see="Generations"), "Repair")
     _press(page("collections", see="Generations"), "Measure and choose")
     assert started == [
         ["index", "optimize", "--", "samples"],
@@ -196,7 +196,7 @@ def test_a_collection_is_deleted_only_by_its_name(page: Page, started: list[list
 
 
 def test_the_doctor_is_asked_in_the_background(page: Page, started: list[list[str]]) -> None:
-    _press(page("collections", see="Health"), "Ask the doctor")
+    _press(page("collections", see="Health"), "Run the doctor")
     assert started == [["doctor"]]
 
 
@@ -218,14 +218,14 @@ def test_a_folder_is_looked_at_and_added(page: Page, started: list[list[str]], r
     assert "1 file, 521 bytes: 1 jsonl" in _said(app)
     assert app.dataframe[0].value["text"][0] == "The pump failed 0 times."
     longest = app.number_input(key="add_tokens")  # what the encoder reads: no number is known yet
-    assert (longest.value, longest.placeholder) == (None, "what the encoder reads")
+    assert (longest.value, longest.placeholder) == (None, "the encoder's limit")
     _press(app, "Add rows to pumps")
     assert started == [["documents", "add", "--text", "body", "--id", "key", "--", "pumps", str(rows)]]
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("no/name", "not a name"), ("samples", "there is a collection 'samples' already")],
+    [("no/name", "not a name"), ("samples", "the collection 'samples' already exists")],
 )
 def test_a_name_is_checked_before_anything_is_done(page: Page, name: str, said: str) -> None:
     app = page("collections", see="Add", state={"add_name": name})
@@ -256,7 +256,7 @@ def test_rows_that_cannot_be_used_are_told_or_counted_by_file(page: Page, tmp_pa
     app.text_input(key="add_folder").input(str(tmp_path)).run()
     assert _said(app).count("Cannot be used: ") == 5
     in_files = f"{tmp_path / 'a.jsonl'} (1), {tmp_path / 'b.jsonl'} (2)"  # one file's rows hide no other's
-    last = f"And 3 more of what was looked at cannot be used, in {in_files}."
+    last = f"3 more rows of this preview cannot be used, in {in_files}."
     assert app.warning[-1].value.replace("\\", "") == last
 
 
@@ -339,7 +339,7 @@ def test_what_was_indexed_is_cleared_at_the_next_visit(page: Page, settings: Set
     assert "mine: 1 added; 1 passage embedded" in _said(app)
     assert "mine can be searched" in _said(app)
     labels = {button.label for button in app.button}
-    assert {"Look through its documents", "See its topics", "Close"} <= labels
+    assert {"Browse its documents", "See its topics", "Close"} <= labels
     with _library(settings) as library:
         assert next(library.collection("mine").documents()).source == "a.txt"
 

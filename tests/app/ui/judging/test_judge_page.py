@@ -203,7 +203,7 @@ def test_blind_comparing_counts_what_was_marked_and_keeps_it(page: Page, library
         if team is Verdict.FIRST:
             app.checkbox(key=_mark(hit)).check()
     app.run()
-    next(button for button in app.button if button.label == "Count this question").click()
+    next(button for button in app.button if button.label == "Count this query").click()
     app.run()
     assert not app.exception
     assert [metric.value for metric in app.metric] == ["1", "0", "p = 1.000"]
@@ -268,7 +268,7 @@ def test_who_may_only_read_can_compare_blind_and_nothing_is_kept(
 ) -> None:
     app = page("compare", q=_QUERY, blind="true", settings=replace(settings, read_only=True))
     next(box for box in app.checkbox if box.label == "Answers").check()
-    next(button for button in app.button if button.label == "Count this question").click()
+    next(button for button in app.button if button.label == "Count this query").click()
     app.run()
     assert not app.exception
     assert library.collection("samples").judgements.list() == ()
@@ -323,7 +323,7 @@ class TestFromNothing:
         rows = [{"id": place, "text": f"Somebody left the window of the {place} open."} for place in places]
         rows.append({"id": "rota", "text": "Duty list: Ada, then Bo, then Cy."})
         visitor.goes_to("")
-        visitor.presses("Make a library here")
+        visitor.presses("Create a library here")
         visitor.sees("How do you want to begin")
         # General sets are measured by it in no time: an improvement by the bundled one takes four times the
         # processor time, which a job is left little of where others are at work.
