@@ -49,18 +49,18 @@ def test_device_and_precision_are_added_where_they_are_known_taken_and_not_said(
         (["documents", "add", "papers"], "nearsay documents add: Missing argument"),
         (["documents", "add", "papers", "x", "--frob"], r"No such option.*--frob"),
         (["index", "tune", "papers", "--queries", "no such file"], "'no such file' does not exist"),
-        (["documents", "add", "papers", "-"], "a job reads no standard input. Write it to a file"),
-        (["documents", "add", "papers", "x", "--library", "y"], "Leave --library away"),
+        (["documents", "add", "papers", "-"], "a job has no standard input. Write it to a file"),
+        (["documents", "add", "papers", "x", "--library", "y"], "Omit --library"),
         (
             ["documents", "add", "papers", "x", "--database=postgresql://ada:secret@x/y"],
             "Leave --database away",
         ),
-        (["documents", "add", "--help"], "Leave --help and --version away"),
+        (["documents", "add", "--help"], "Omit --help and --version"),
         (["index", "frobnicate"], "nearsay index: No such command 'frobnicate'"),
         (["jobs", "list"], "'jobs' cannot run as a job"),
         (["ui"], "'ui' cannot run as a job"),
         (["documents", "add", "papers", "x\0y"], "NUL"),
-        (["documents", "add", "papers", "caf\udce9.txt"], "is not Unicode text"),
+        (["documents", "add", "papers", "caf\udce9.txt"], "is not valid Unicode"),
     ],
 )
 def test_what_cannot_be_a_job_is_told_before_it_is_one(arguments: list[str], said: str) -> None:

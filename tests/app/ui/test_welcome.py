@@ -27,7 +27,7 @@ def test_a_library_is_made_only_when_it_is_asked_for(whole_page, tmp_path: Path)
 
 def test_who_may_only_read_is_told_so(whole_page) -> None:
     app = whole_page(read_only=True)
-    assert "this page only reads" in app.info[0].value
+    assert "this server is read-only" in app.info[0].value
     assert not app.button
 
 

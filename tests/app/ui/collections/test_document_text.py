@@ -22,9 +22,9 @@ def test_a_document_without_an_id_is_named_by_what_it_says() -> None:
 @pytest.mark.parametrize(
     ("metadata", "said"),
     [
-        ("{", "no JSON"),
-        ("[1, 2]", "no object"),
-        ('"text"', "no object"),
+        ("{", "not valid JSON"),
+        ("[1, 2]", "not an object"),
+        ('"text"', "not an object"),
         ('{"a": NaN}', "NaN"),
         ('{"a": 1, "a": 2}', "twice"),
     ],

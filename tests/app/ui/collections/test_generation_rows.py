@@ -140,7 +140,7 @@ def test_findings_tell_by_word_what_is_wrong_and_that_first() -> None:
         ]
     )
     assert [row["state"] for row in rows] == ["✗ wrong", "✓ sound"]
-    assert verdict(rows) == Naming("1 of the 2")
+    assert verdict(rows) == Naming("1 of 2")
     assert verdict(rows[1:]) == Naming(len(rows) - 1, "passed")
     assert verdict([]) == "Nothing was checked."
 

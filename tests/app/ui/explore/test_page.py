@@ -93,7 +93,7 @@ def test_nothing_of_a_group_goes_before_somebody_has_said_yes(page, explored):
     for label, yes in (
         ("Keep this one", "Remove"),
         ("Merge into it", "Merge"),
-        ("Keep the best of every group", "Remove"),
+        ("Keep one of each group", "Remove"),
     ):
         app = page("explore", settings=explored, view="duplicates", dup_cosine="0.9", state=NOTES)
         assert [each.value for each in app.metric] == ["2", "2"]
@@ -408,7 +408,7 @@ def test_where_most_passages_are_in_no_cluster_the_choices_that_help_are_named(p
     reading = replace(explored, read_only=True)
     for settings, name in ((explored, "samples"), (reading, "few")):
         app = page("explore", settings=settings, view="clusters", state={"chosen_collection": name})
-        assert "In no cluster:" not in said(app)
+        assert "Outliers:" not in said(app)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def _words(app):
 
 def test_without_jobs_the_page_says_what_will_be_here(page):
     app = page("jobs")
-    assert "There was none in this library yet" in app.info[0].value
+    assert "There are none yet" in app.info[0].value
 
 
 def test_a_job_that_failed_says_why_and_can_be_resumed(page, record):
@@ -46,7 +46,7 @@ def test_what_a_cancelled_job_has_kept_is_said_once(page, record):
 
 def test_the_page_of_an_improvement_leads_to_where_it_is_applied(page, record):
     record(JobState.DONE, kind=JobKind.IMPROVE, collection="samples")
-    assert any("Apply it" in link.proto.label for link in page("jobs", job="1").get("page_link"))
+    assert any("Apply or undo" in link.proto.label for link in page("jobs", job="1").get("page_link"))
 
 
 def test_while_every_job_is_at_work_nothing_is_said_of_a_list_of_others(page, record):

@@ -165,7 +165,7 @@ def test_a_filter_by_hand_counts_and_a_wrong_one_is_a_sentence(page: Page, libra
     assert (shown, shown.partition(" ")[0] in first) == (example_filter(first), True)
     wrong = page("search", **_ASK, where="level = ")
     assert "cannot be read at its end" in wrong.sidebar.error[0].value
-    assert "what is shown is without it" in wrong.main.warning[0].value
+    assert "was ignored" in wrong.main.warning[0].value
     assert len(_cards(wrong)) == 10
     (folded,) = [each for each in wrong.sidebar.expander if each.label == "Filter expression"]
     assert folded.proto.expanded

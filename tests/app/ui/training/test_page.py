@@ -46,7 +46,7 @@ def _submit(app, label):
 
 def test_a_page_that_only_reads_has_no_form(page, settings):
     app = page("training", settings=replace(settings, read_only=True))
-    assert "only reads" in app.info[0].value
+    assert "read-only" in app.info[0].value
     assert not app.text_input
 
 
@@ -56,7 +56,7 @@ def test_a_form_that_cannot_be_sent_says_what_is_missing(page, settings, what):
     app = page("training", train=what)
     (button,) = [each for each in app.button if each.label.startswith(("Start", "Make"))]
     assert button.disabled
-    assert "Choose first" in "".join(each.value for each in app.caption)
+    assert "First choose" in "".join(each.value for each in app.caption)
 
 
 def test_a_sentence_encoder_is_started_from_the_samples_with_few_options(page, settings, started):
@@ -219,7 +219,7 @@ def test_a_path_that_is_not_there_is_told(page):
     app.text_area(key="sen_path").input("/nowhere/at-all.tsv").run()
     assert "there is no" in app.error[0].value.lower()
     app.text_area(key="sen_path").input("relative.tsv").run()
-    assert "is no whole path" in app.error[0].value.replace("\\", "")
+    assert "is not an absolute path" in app.error[0].value.replace("\\", "")
 
 
 @pytest.mark.long
