@@ -1,6 +1,6 @@
-"""What people touch: the command line, its work in the background, and the page."""
+"""User interfaces: the command line, its background jobs, and the web page."""
 
 from typing import Final
 
-# What one room of this package keeps in the meta of a click context for another.
-ONLY_CHECKED: Final = "nearsay.only_checked"  # set where arguments are only looked at: no library is open
+# Key in the meta of a click context, shared by the subpackages.
+ONLY_CHECKED: Final = "nearsay.only_checked"  # arguments are only checked: no library is open

@@ -1,27 +1,27 @@
-"""How Python itself runs while many rows are on their way, in processes of our own."""
+"""Settings of the Python runtime while many rows are processed, in our own processes."""
 
 import contextlib
 import gc
 import sys
 from collections.abc import Iterator
 
-_OBJECTS = 50_000  # made and still there before the collector looks at them; CPython 3.11's own number is 700
-_TURN = 0.0005  # seconds that a thread runs while others wait; Python's own number is 0.005
+_OBJECTS = 50_000  # new objects before a collection; the default of CPython 3.11 is 700
+_TURN = 0.0005  # switch interval in seconds; Python's default is 0.005
 
 
 @contextlib.contextmanager
 def bulk_work() -> Iterator[None]:
-    """Let the collector look at more objects at a time, and threads take turns sooner, while the block runs.
+    """Raise the garbage collector's threshold and shorten the thread switch interval for the block.
 
-    Some batches of rows are in memory at a time, and go as soon as they are written without the collector's
-    help. At Python's own number it walks through each several times, and again and again through every object
-    of the process, of which one that loaded an encoder has half a million: a fifth of adding rows.
+    Batches of rows are freed by reference counting as soon as they are written. With Python's default
+    threshold the collector scans each batch several times and, repeatedly, every object of the process (half
+    a million once an encoder is loaded), which takes a fifth of the time to add rows.
 
-    The thread that writes gives Python's lock back for each statement, the one that encodes for each product,
-    and each then waits for its turn while another reads: hundreds of times a second.
+    The writing thread releases the GIL for each statement and the encoding thread for each product, and each
+    then waits for another to give it up, hundreds of times a second.
 
-    A process that has set either further the same way by itself, or in another block, is left as it is, and
-    so is what it sets meanwhile: of blocks that overlap, the one that changed something puts it back.
+    Values that the process itself, or another block, has moved further in the same direction are left alone,
+    also if they change meanwhile: with overlapping blocks, the one that changed a value restores it.
     """
     first, *others = gc.get_threshold()
     turn = sys.getswitchinterval()

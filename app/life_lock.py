@@ -1,9 +1,8 @@
-"""A lock that lives as long as a process: taken by who starts it, handed over, and gone with it.
+"""A lock that a parent takes and its child inherits, released when the child ends.
 
 The lock belongs to the open file (flock), not to the process, so a child that inherits the descriptor holds
-it from its first moment on, and there is no time between at which nobody does. However a process ends, the
-system closes its files. A process number says less: it is given again.
-https://man7.org/linux/man-pages/man2/flock.2.html
+it from the start, without a gap. The system closes the file however the process ends. A process id would be
+less reliable, since ids are reused. https://man7.org/linux/man-pages/man2/flock.2.html
 """
 
 import os
@@ -13,7 +12,7 @@ from nearsay.data.errors import NearsayError
 
 
 def take(path: Path) -> int | None:
-    """Lock a file, which is made if need be; its descriptor, or None if another process holds it."""
+    """Lock a file, creating it if needed; returns its descriptor, or None if another process holds it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         taken = _lock(descriptor, wait=False, shared=False)
@@ -27,19 +26,19 @@ def take(path: Path) -> int | None:
 
 
 def keep(descriptor: int) -> None:
-    """Make an inherited lock this process's own, which no child of it inherits."""
+    """Take over an inherited lock, which children of this process do not inherit."""
     os.set_inheritable(descriptor, False)
-    # On a disk where locks belong to processes (NFS) it is still the parent's for a moment.
+    # On NFS, locks belong to processes, so the parent may still hold it for a moment.
     _lock(descriptor, wait=True, shared=False)
 
 
 def is_held(path: Path) -> bool:
-    """Whether a process holds the lock; a file that is not there is free."""
+    """Return whether a process holds the lock; a missing file is free."""
     return not _is_free(path, wait=False)
 
 
 def wait_until_free(path: Path) -> None:
-    """Return when no process holds the lock."""
+    """Wait until no process holds the lock."""
     _is_free(path, wait=True)
 
 
@@ -55,12 +54,12 @@ def _is_free(path: Path, *, wait: bool) -> bool:
 
 
 def _lock(descriptor: int, *, wait: bool, shared: bool) -> bool:
-    """Those who only look share the lock: two that look at once do not take each other for the holder."""
+    """Readers share the lock, so that two checks at once do not mistake each other for the holder."""
     try:
         import fcntl
     except ImportError as error:
         raise NearsayError(
-            "jobs in the background need Linux or macOS. Here, give the command itself in a terminal"
+            "background jobs need Linux or macOS. Here, run the command itself in a terminal"
         ) from error
     how = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
     try:

@@ -29,7 +29,7 @@ def test_the_demo_indexes_searches_and_says_how_to_go_on(demo: tuple[Path, Resul
     assert said == Naming("660 passages", "'samples'", "660 embedded")
     assert said.count("  1. 0.") == 3
     assert "nearsay documents add notes my-notes/" in said
-    head, _, clusters = said.partition("What is in it: ")
+    head, _, clusters = said.partition("Topics: ")
     assert head
     assert 10 <= int(clusters.split()[0]) <= 80
     assert clusters.splitlines()[1].split() == ["cluster", "passages", "about", "for", "example"]

@@ -1,4 +1,4 @@
-"""The `nearsay` command: parses, calls the library, prints. Heavy imports live inside the commands."""
+"""The `nearsay` command: parses, calls the library, prints. Slow imports are inside the commands."""
 
 from nearsay.app.cli.main import main
 

@@ -1,4 +1,4 @@
-"""`python -m nearsay.app.cli`, as torchrun starts it."""
+"""`python -m nearsay.app.cli`, which torchrun starts."""
 
 from nearsay.app.cli.main import main
 

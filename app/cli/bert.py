@@ -1,4 +1,4 @@
-"""`nearsay bert`: what a BERT has learned of words and sentences."""
+"""`nearsay bert`: predictions of a BERT about words and sentences."""
 
 import click
 

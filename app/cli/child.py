@@ -1,7 +1,7 @@
-"""The process of a job: `python -m nearsay.app.cli.child LIBRARY NUMBER LOCK`, as `spawn` starts it.
+"""The process of a job: `python -m nearsay.app.cli.child LIBRARY NUMBER LOCK`, started by `spawn`.
 
-It waits for its turn, gives the command as a person would in a terminal, and records how that ended. It is
-stopped as a person stops a command: by Ctrl-C.
+It waits for its turn, runs the command as a terminal would, and records the outcome. It is stopped like a
+command in a terminal, by SIGINT.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ import click
 
 from nearsay.app import life_lock
 from nearsay.app.cli.main import main as nearsay
-from nearsay.app.cli.progress import heard_by
+from nearsay.app.cli.progress import reporting_to
 from nearsay.app.jobs.command_line import background_arguments
 from nearsay.app.jobs.job import JobState
 from nearsay.app.jobs.job_folder import JOBS_FOLDER, JobFolder, JobProgress
@@ -34,9 +34,9 @@ _SECONDS_BETWEEN_TRIES = 0.2
 
 @contextmanager
 def turn(library: Path, number: int) -> Iterator[None]:
-    """Wait until this job may work; the turn ends with the block, or with the process.
+    """Wait until it is this job's turn, which ends with the block, or with the process.
 
-    Files alone are looked at, so a job that waits needs neither a database nor the modules for one.
+    Only files are checked, so a waiting job needs neither a database connection nor the modules for one.
     """
     while (descriptor := _taken(library, number)) is None:
         time.sleep(_SECONDS_BETWEEN_TRIES)
@@ -48,7 +48,7 @@ def turn(library: Path, number: int) -> Iterator[None]:
 
 
 def _taken(library: Path, number: int) -> int | None:
-    """The lock that stands for the job at work, if it is free and nobody waits for it longer."""
+    """Return the lock of the running job if it is free and no earlier job waits for it, else None."""
     descriptor = life_lock.take(library / JOBS_FOLDER / "turn-1.lock")
     if descriptor is None:
         return None
@@ -65,10 +65,13 @@ _SECONDS_BETWEEN_WRITES = 0.5
 
 
 class Watcher:
-    """A thread: the work never waits for a file, and its last look is written though it falls silent."""
+    """A thread that writes progress and checks for stop requests, so that the work never waits for a file.
+
+    The last progress is also written at the end.
+    """
 
     def __init__(self, folder: JobFolder) -> None:
-        """`folder`: where progress goes, and where it is asked to stop."""
+        """folder: of the job, for progress and stop requests"""
         self._folder = folder
         self._latest: JobProgress | None = None
         self._written: JobProgress | None = None
@@ -87,11 +90,11 @@ class Watcher:
 
     @property
     def asked_to_stop(self) -> bool:
-        """Whether somebody asked, and was heard."""
+        """Whether a stop was requested and forwarded."""
         return self._sent > 0
 
-    def heard(self, progress: JobProgress) -> None:
-        """Take one look at the work; the latest is what others read."""
+    def update(self, progress: JobProgress) -> None:
+        """Store the latest progress, which `_write` saves."""
         self._latest = progress
 
     def _watch(self) -> None:
@@ -103,48 +106,47 @@ class Watcher:
                 self._write()
             if self._sent < self._folder.times_asked_to_stop:
                 self._sent += 1
-                # The main thread alone runs handlers, and this one wakes it from whatever it waits for.
+                # Only the main thread runs signal handlers; this interrupts whatever it waits for.
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     def _write(self) -> None:
         latest = self._latest
         if latest is not None and latest is not self._written:
-            with contextlib.suppress(OSError):  # a full disk is told by the work itself
+            with contextlib.suppress(OSError):  # the command itself reports a full disk
                 self._folder.write_progress(latest)
                 self._written = latest
 
 
 _STOPPED = 130  # the exit status of a command that was stopped
-_GIVES_WAY = 10  # niceness: the page that is open beside it answers first
+_NICENESS = 10  # pages go first
 
 
 _Ending: TypeAlias = tuple[int, str | None]  # the exit status, and the message of an error
 
 
 def main(arguments: list[str]) -> int:
-    """Be the job of these arguments; the exit status."""
+    """Run the job of these arguments; returns the exit status."""
     with contextlib.suppress(OSError):
-        os.nice(_GIVES_WAY)
-        # Where Linux shares processors among sessions, niceness counts within one alone: sched(7).
-        Path("/proc/self/autogroup").write_text(str(_GIVES_WAY), "ascii")
+        os.nice(_NICENESS)
+        # With autogroups, niceness only counts within a session: sched(7).
+        Path("/proc/self/autogroup").write_text(str(_NICENESS), "ascii")
     life_lock.keep(int(arguments[2]))
     return _carry_out(Path(arguments[0]), int(arguments[1]))
 
 
 def _carry_out(library: Path, number: int) -> int:
-    """Do a job from its wait for its turn to the record of its end; its exit status."""
-    for one in (signal.SIGINT, signal.SIGTERM):  # whatever our parent did with them
+    for one in (signal.SIGINT, signal.SIGTERM):  # the parent may have changed them
         signal.signal(one, signal.default_int_handler)
     watcher, ending = Watcher(JobFolder(library, number)), None
     try:
         with watcher, turn(library, number):
             ending = _work(library, number, watcher)
     except KeyboardInterrupt:
-        pass  # before its turn, or in the moment in which it ended
+        pass  # before its turn, or just as it ended
     except OSError as error:
         reason = (
-            f"the library in {library} cannot be reached any more ({error.strerror}). If it was moved, start "
-            f"the same again from where it is now: nearsay jobs resume {number}"
+            f"the library in {library} is no longer accessible ({error.strerror}). If it was moved, resume "
+            f"the job there: nearsay jobs resume {number}"
         )
         click.echo(f"Error: {reason}", err=True)
         ending = ending or (1, reason)
@@ -155,20 +157,19 @@ def _carry_out(library: Path, number: int) -> int:
 
 @contextlib.contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Put interrupts off until the block's end.
+    """Delay interrupts until the block's end.
 
-    An import that is cut short leaves a package that cannot be imported again, and with it is recorded how
-    the job ended.
+    An interrupted import leaves a package that cannot be imported again, which recording the outcome needs.
     """
-    heard: list[int] = []
+    received: list[int] = []
     for one in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(one, lambda number, _: heard.append(number))
+        signal.signal(one, lambda number, _: received.append(number))
     try:
         yield
     finally:
         for one in (signal.SIGINT, signal.SIGTERM):
             signal.signal(one, signal.default_int_handler)
-    if heard:
+    if received:
         raise KeyboardInterrupt
 
 
@@ -186,12 +187,12 @@ def _work(library: Path, number: int, watcher: Watcher) -> _Ending:
         return 1, str(error)
     if row is None:
         return 1, "the job was removed"
-    with heard_by(watcher.heard, JobFolder(library, number).add_note):
+    with reporting_to(watcher.update, JobFolder(library, number).add_note):
         return _command(row.arguments, library)
 
 
 def _command(arguments: Sequence[str], library: Path) -> _Ending:
-    """Give the command in this process; an older version may have started one that there is no more."""
+    """Run the command in this process; an older version may have started one that no longer exists."""
     try:
         given = background_arguments(arguments, library)
         nearsay.main(args=given, prog_name="nearsay", standalone_mode=False)
@@ -201,10 +202,10 @@ def _command(arguments: Sequence[str], library: Path) -> _Ending:
     except click.Abort as error:
         if isinstance(error.__cause__, KeyboardInterrupt):
             return _STOPPED, None
-        return 1, "it asked a question, which nobody could answer. Say --yes where a command has it"
+        return 1, "it asked for confirmation, which a job cannot give. Use --yes if the command has it"
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None), None
-    except Exception as error:  # noqa: BLE001 - a defect, which the job's log and message tell
+    except Exception as error:  # noqa: BLE001 - a defect, reported in the job's log and message
         traceback.print_exc()
         return 1, f"{type(error).__name__}: {first_line(error)}. This is a defect: see the job's log"
     return 0, None
@@ -227,12 +228,12 @@ def _record(library: Path, number: int, ending: _Ending, *, asked: bool) -> int:
         with _catalogue(library) as database, database.writing() as connection:
             jobs.ended(connection, number, recorded)
     except NearsayError as error:
-        click.echo(f"how the job ended could not be recorded: {error}", err=True)
+        click.echo(f"the outcome of the job could not be recorded: {error}", err=True)
     return exit_code
 
 
 def _catalogue(library: Path) -> "contextlib.closing[Database]":
-    """The library's catalogue, for a moment: a job that works for hours keeps no connection."""
+    """Open the library's catalogue for a moment: a job that runs for hours holds no connection."""
     import sqlalchemy as sa
 
     from nearsay.indexer.catalogue.database import Database

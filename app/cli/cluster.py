@@ -40,8 +40,8 @@ def up(workers: int | None = WORKERS(shown="all cores"), as_json: bool = JSON) -
     from nearsay.indexer.cluster.local import start_local
 
     local = start_local(workers)
-    said = f"a Ray cluster with {counted(local.workers, 'core')} runs at {local.address}. Use it: "
-    print_done(local, said + "--cluster auto. Stop it: nearsay cluster down", as_json=as_json)
+    text = f"a Ray cluster with {counted(local.workers, 'core')} runs at {local.address}. Use it: "
+    print_done(local, text + "--cluster auto. Stop it: nearsay cluster down", as_json=as_json)
 
 
 @cluster.command()
@@ -119,8 +119,8 @@ def release(
 
     with place.open(cluster=Cluster(cluster)) as library:
         ended = library.release(collection)
-    said = f"{counted(ended, 'process', 'processes')} ended"
-    print_done(Done("ended", "processes", ended), said, as_json=as_json)
+    text = f"{counted(ended, 'process', 'processes')} ended"
+    print_done(Done("ended", "processes", ended), text, as_json=as_json)
 
 
 @cluster.command()

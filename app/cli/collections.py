@@ -1,4 +1,4 @@
-"""`nearsay collections`: what a library holds."""
+"""`nearsay collections`: the collections of a library."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,7 +83,7 @@ def show(
     if plot is not None:
         plan = Plan() if found.live is None else Plan.from_json(found.live.plan)
         plot_report(found.name, plan, plot)
-        click.echo(f"drawn: {plot}", err=True)
+        click.echo(f"plot written to {plot}", err=True)
     if as_json:
         print_json(found)
     else:
@@ -109,31 +109,31 @@ def remove(
         what = f"'{collection}' with its {counted(count, 'document')}{also}"
         if removal.may(what):
             target.delete()
-    said = f"removed the collection '{collection}' with {counted(count, 'document')}"
-    removal.print_done("collections", 1, said, as_json=as_json)
+    text = f"removed the collection '{collection}' with {counted(count, 'document')}"
+    removal.print_done("collections", 1, text, as_json=as_json)
 
 
 def _print_overview(found: "CollectionOverview") -> None:
     from nearsay.app.jobs.results import JobResults, generation_row
 
     documents, passages = counted(found.documents, "document"), counted(found.passages, "passage")
-    click.echo(f"{found.name}: {documents}, {passages}, made {found.created_at}")
-    click.echo(f"cut by {found.chunking}; fields: {visible(', '.join(found.fields)) or 'none'}")
+    click.echo(f"{found.name}: {documents}, {passages}, created {found.created_at}")
+    click.echo(f"split by {found.chunking}; fields: {visible(', '.join(found.fields)) or 'none'}")
     if found.waiting:
         waiting = counted(found.waiting, "passage")
         click.echo(in_the_library(f"{waiting} without a vector yet: nearsay index rebuild {found.name}"))
     if found.live is not None:
         click.echo(indexed_words(found))
     if found.clusters is not None:
-        more = f"; {counted(found.unclustered, 'newer passage')} in none" if found.unclustered else ""
+        more = f"; {counted(found.unclustered, 'newer passage')} not assigned" if found.unclustered else ""
         clusters = f"{counted(found.clusters, 'cluster')}{more}"
         click.echo(in_the_library(f"{clusters}: nearsay explore clusters {found.name}"))
     if found.removed:
         removed = counted(found.removed, "removed passage")
-        click.echo(in_the_library(f"{removed} still there, taking room: nearsay index compact {found.name}"))
+        click.echo(in_the_library(f"{removed} still take space: nearsay index compact {found.name}"))
     if found.gate is not None:
         gate = found.gate
-        click.echo(f"near-duplicates of a cosine of {gate.threshold:g} and above: {gate.action}")
+        click.echo(f"near-duplicates with a cosine of at least {gate.threshold:g}: {gate.action}")
     if found.linked:
         linked = counted(found.linked, "linked near-duplicate")
         click.echo(in_the_library(f"{linked}: nearsay documents list {found.name} --near-duplicates"))

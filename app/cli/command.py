@@ -1,16 +1,16 @@
-"""A command declares each option once: as a parameter of its function.
+"""Commands declare each option once, as a parameter of their function.
 
-@command()
-def outliers(
-    collection: str = COLLECTION,  # declared once for all commands
-    limit: int = LIMIT(10),  # with another default
-    field: str | None = option("Metadata field that holds the date.", metavar="FIELD"),
-    place: Place = GROUP,  # a dataclass: a group of options, given as one object
-) -> None: ...
+    @command()
+    def outliers(
+        collection: str = COLLECTION,  # declared once for all commands
+        limit: int = LIMIT(10),  # with another default
+        field: str | None = option("Metadata field that holds the date.", metavar="FIELD"),
+        place: Place = GROUP,  # a dataclass: a group of options, passed as one object
+    ) -> None: ...
 
-A parameter's name is the option's, `id_` that of --id; one without a default is an argument. Its type says
-the rest: bool is a flag, tuple[X, ...] can be repeated, Literal or StrEnum is a choice, and what is neither
-None nor has a default is required.
+The name of a parameter is the option's; `id_` becomes --id. A parameter without a default is an argument. The
+rest follows from its type: bool is a flag, tuple[X, ...] can be repeated, Literal or StrEnum is a choice, and
+an option that neither allows None nor has a default is required.
 """
 
 import inspect
@@ -28,18 +28,18 @@ import click
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 EXISTING = click.Path(exists=True, path_type=Path)
-GROUP: Any = None  # the default of a parameter that is a group: whoever calls the function gives one
-_LONGEST = 200  # characters of a first sentence: no limit that one reaches
+GROUP: Any = None  # the default of a parameter that is a group; `command` passes the group
+_LONGEST = 200  # characters of a first sentence: effectively no limit
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Declared:
-    """An option or an argument whose name and type its parameter says."""
+    """An option or argument; its name and type come from the parameter."""
 
     settings: Mapping[str, Any]
     names: tuple[str, ...] = ()
     argument: bool = False
-    beside: tuple[click.Parameter, ...] = ()  # that show above it
+    beside: tuple[click.Parameter, ...] = ()  # listed before it
 
     def __call__(  # of any type: the default of a parameter
         self,
@@ -48,7 +48,7 @@ class _Declared:
         shown: str | None = None,
         **settings: Any,  # noqa: ANN401
     ) -> Any:  # noqa: ANN401
-        """The same with another default, shown in the words of `shown` if given, or with other settings."""
+        """The same with another default, or other settings; shown: text for the default in the help."""
         kept = {**self.settings}
         if default is not None:
             kept.pop("show_default", None)
@@ -56,7 +56,7 @@ class _Declared:
         return replace(self, settings={**kept, **changed})
 
     def parameters(self, name: str, annotation: Any) -> Iterator[click.Parameter]:  # noqa: ANN401 - any type
-        """What click knows of it."""
+        """Yield the click parameters."""
         yield from self.beside
         many = get_origin(annotation) is tuple and get_args(annotation)[1:] == (Ellipsis,)
         of = get_args(annotation)[0] if many else annotation
@@ -80,36 +80,36 @@ class _Declared:
 
 
 class NamedPath(click.Path):
-    """A path; neither an empty one, as of a variable that is not set, nor - where that is no stream.
+    """A path that is not empty, not "-" unless streams are allowed, and not below a file.
 
-    Nor one below a file, where nothing can be read or written.
+    An empty path comes from an unset variable; below a file nothing can be read or written.
     """
 
     def __init__(self, *, dir_okay: bool = True, allow_dash: bool = False) -> None:
         super().__init__(dir_okay=dir_okay, allow_dash=allow_dash, path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401 - as click
-        """The path."""
+        """Check and return the path."""
         if value == "":
-            self.fail("it is empty. Name a place.", param, ctx)
+            self.fail("it is empty. Enter a path.", param, ctx)
         if value == "-" and not self.allow_dash:
-            self.fail("- is no standard stream here. Name a place.", param, ctx)
+            self.fail("- does not mean a standard stream here. Enter a path.", param, ctx)
         path = cast("Path", super().convert(value, param, ctx))
-        isfile = os.path.isfile  # Path.is_file() raises where a folder may not be looked into
+        isfile = os.path.isfile  # Path.is_file() raises if a folder is not accessible
         if file := next((above for above in path.parents if isfile(above)), None):
-            self.fail(f"{file} is a file, in which there is no {path.name}. Name another place.", param, ctx)
+            self.fail(f"{file} is a file and cannot contain {path.name}. Enter another path.", param, ctx)
         return path
 
 
 class OneOf(click.Choice[str]):
-    """A choice by its value, or by what else the choices are made of; the command gets the choice."""
+    """A choice by its value, or by anything else that the StrEnum accepts; the command gets the member."""
 
     def __init__(self, choices: type[StrEnum]) -> None:
         super().__init__([each.value for each in choices])
         self._choices = choices
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> StrEnum:  # noqa: ANN401 - as click
-        """The choice."""
+        """Return the member."""
         try:
             return self._choices(value)
         except ValueError:
@@ -125,7 +125,7 @@ def _click_type(of: Any) -> Any:  # noqa: ANN401 - any type
 
 
 def _in_range(context: click.Context, parameter: click.Parameter, value: Any) -> Any:  # noqa: ANN401 - any type
-    """The value; BadParameter for what no 64 bits hold, and for nan, which would pass every bound."""
+    """Raise BadParameter for numbers beyond 64 bits and for nan, which would pass every bound."""
     for one in value if isinstance(value, tuple) else [value]:
         if isinstance(one, int | float) and not abs(one) < 2**63:
             raise click.BadParameter(f"{one} is out of range.", context, parameter)
@@ -133,19 +133,19 @@ def _in_range(context: click.Context, parameter: click.Parameter, value: Any) ->
 
 
 def option(
-    said: str,
+    description: str,
     *names: str,
     beside: tuple[click.Parameter, ...] = (),
     **settings: Any,  # noqa: ANN401 - as click takes them
 ) -> Any:  # noqa: ANN401 - the default of a parameter of any type
-    """An option of a command.
+    """Declare an option of a command.
 
-    said:     its help, a sentence
-    names:    where they are not the parameter's: -n, --limit
-    beside:   options that belong to it, shown above it
-    settings: shown, the default in words; least, of a whole number; the rest as `click.option` takes them
+    description: its help, a sentence
+    names: if they differ from the parameter's: -n, --limit
+    beside: options that belong to it, listed before it
+    settings: shown: text for the default; least: minimum of an integer; others as for `click.option`
     """
-    return _Declared({"help": said, **_settings(**settings)}, names, beside=beside)
+    return _Declared({"help": description, **_settings(**settings)}, names, beside=beside)
 
 
 def _settings(
@@ -165,7 +165,7 @@ def _settings(
 
 
 def argument(metavar: str | None = None, **settings: Any) -> Any:  # noqa: ANN401 - as `option`
-    """An argument of a command of which there is more to say than its type; settings: as click takes them."""
+    """Declare an argument that needs more than a type; settings: as for click."""
     return _Declared({"metavar": metavar, **settings}, argument=True)
 
 
@@ -173,7 +173,7 @@ def command(
     name: str | None = None,
     **attributes: Any,  # noqa: ANN401 - as click takes them
 ) -> Callable[[Callable[..., object]], click.Command]:
-    """Make a command of a function; attributes: as `click.command` takes them."""
+    """Turn a function into a command; attributes: as for `click.command`."""
 
     def make(function: Callable[..., object]) -> click.Command:
         declared = inspect.signature(function).parameters.values()
@@ -191,7 +191,7 @@ def command(
 
 
 def _parameters(name: str, annotation: Any, default: Any) -> Iterator[click.Parameter]:  # noqa: ANN401 - any type
-    """Of a parameter of a function, or of a field of a group."""
+    """Yield the parameters of a function's parameter, or of a group's field."""
     if is_dataclass(annotation):
         for part in fields(annotation):
             yield from _parameters(part.name, part.type, part.default)
@@ -202,7 +202,7 @@ def _parameters(name: str, annotation: Any, default: Any) -> Iterator[click.Para
 
 
 def _grouped(kind: Any, values: dict[str, Any]) -> Any:  # noqa: ANN401 - a dataclass of any kind
-    """The group, from the values that are its own, which are taken out."""
+    """Build the group from its values, which are removed from `values`."""
     return kind(
         **{
             part.name: _grouped(part.type, values) if is_dataclass(part.type) else values.pop(part.name)
@@ -212,10 +212,10 @@ def _grouped(kind: Any, values: dict[str, Any]) -> Any:  # noqa: ANN401 - a data
 
 
 class CommandGroup(click.Group):
-    """What is too long for a line is broken into several, where click would cut it."""
+    """A group that wraps long lines of the command table, which click would truncate."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the table of the commands, by name."""
+        """Write the table of commands."""
         with formatter.section("Commands"):
             formatter.write_dl(
                 [(name, self.commands[name].get_short_help_str(_LONGEST)) for name in self.list_commands(ctx)]
@@ -226,7 +226,7 @@ class CommandGroup(click.Group):
         name: str | None = None,
         **attributes: Any,  # noqa: ANN401
     ) -> Callable[[Callable[..., object]], click.Command]:
-        """Make a command of a function, and add it."""
+        """Turn a function into a command of this group."""
 
         def add(function: Callable[..., object]) -> click.Command:
             made = command(name, **attributes)(function)

@@ -1,4 +1,4 @@
-"""`nearsay demo`: the main job on the sample corpus, in a minute."""
+"""`nearsay demo`: indexing, searching and clustering the sample corpus, in a minute."""
 
 import sys
 from pathlib import Path
@@ -46,7 +46,7 @@ def demo(place: Encoding = GROUP) -> None:
         anew = report.embedded or not samples.explore.has_clusters()
         found = samples.explore.cluster(progress=bar) if anew else samples.explore.clusters()
     largest = [each for each in found.clusters if each.level == 0]
-    head = click.style("What is in it", fg="cyan", bold=True)
+    head = click.style("Topics", fg="cyan", bold=True)
     click.echo(f"\n{head}: {counted(len(largest), 'cluster')}, the largest of them")
     print_rows(
         largest[:_SHOWN],
@@ -58,19 +58,19 @@ def demo(place: Encoding = GROUP) -> None:
         },
         as_json=False,
     )
-    _say_how_to_go_on(str(place.library))
+    _print_next_steps(str(place.library))
 
 
-def _say_how_to_go_on(library: str) -> None:
+def _print_next_steps(library: str) -> None:
     click.echo(
         f"""
-Now yours (where the shell does not find nearsay: export PATH="{Path(sys.executable).parent}:$PATH";
-export NEARSAY_LIBRARY={library} saves naming the library each time):
+Try next (if the shell does not find nearsay: export PATH="{Path(sys.executable).parent}:$PATH";
+with export NEARSAY_LIBRARY={library} you need not repeat --library):
   nearsay search {_COLLECTION} "why is the sky dark at night" -n 5
   nearsay search {_COLLECTION} "leash" --where "subject = 'pets' and date >= 2020-01-01"
   nearsay explore clusters {_COLLECTION}                 all of them; then --where "cluster = 1" in a search
   nearsay documents add notes my-notes/                a folder of txt, md, html, pdf, docx, csv, jsonl
   nearsay search notes "what did we decide about holidays"
   nearsay similar {_COLLECTION} --id cooking-01
-  nearsay doctor --prove                           is every index exactly what it should be"""
+  nearsay doctor --prove                           check every index thoroughly"""
     )

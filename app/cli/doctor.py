@@ -1,4 +1,4 @@
-"""`nearsay doctor`: what is installed, what the machine has, whether every collection is sound."""
+"""`nearsay doctor`: the installation, the machine, and the integrity of every collection."""
 
 import sys
 
@@ -40,8 +40,8 @@ def doctor(
     findings = [*environment(place.device, place.precision)]
     named = click.get_current_context().get_parameter_source("library") is not ParameterSource.DEFAULT
     if not (Path(place.library) / "library.json").is_file():
-        said = f"there is none in {place.library}"
-        there = f"{said}. Name its folder: --library DIR" if named else f"{said}, so none was looked at"
+        text = f"there is none in {place.library}"
+        there = f"{text}. Choose its folder with --library DIR" if named else f"{text}, so none was checked"
         findings.append(Finding("library", there, sound=not named))
     else:
         try:

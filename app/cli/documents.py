@@ -1,4 +1,4 @@
-"""`nearsay documents`: what stands in a collection."""
+"""`nearsay documents`: the documents of a collection."""
 
 import contextlib
 import itertools
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from nearsay.indexer.catalogue.documents import StoredDocument
     from nearsay.indexer.filters.fields import FieldLook
 
-_NAMED = 5  # documents that are removed, in a question
-_SEEN = 6  # values of a field that a table shows
+_NAMED = 5  # ids listed when asking for confirmation
+_SEEN = 6  # values of a field shown in the table
 
 
 @click.group(cls=CommandGroup)
@@ -181,7 +181,7 @@ def list_(
         nearsay documents list papers --where "year = 2019"
     """
     if near_duplicates and where is not None:
-        raise click.UsageError("--near-duplicates goes without --where")
+        raise click.UsageError("--near-duplicates and --where cannot be combined")
     with place.open() as library:
         target = library.collection(collection)
         if near_duplicates:
@@ -189,7 +189,7 @@ def list_(
                 target.near_duplicates()[:limit],
                 {
                     "document": "id",
-                    "says nearly what this one says": "original",
+                    "near-duplicate of": "original",
                     "cosine": lambda link: f"{link.cosine:.3f}",
                 },
                 as_json=as_json,
@@ -231,7 +231,7 @@ def show(
 
 
 def _print_document(document: "StoredDocument") -> None:
-    facts = [  # pairs: a field of the metadata may be called as one of the others
+    facts = [  # pairs, since metadata may have a field of the same name
         ("id", document.id),
         ("title", document.title),
         *document.metadata.items(),
@@ -250,8 +250,8 @@ def _refused(_: click.Context, __: click.Parameter, names: tuple[str, ...]) -> N
     of_file = "source contains '{}'".format(names[0].replace("'", "''"))
     where = shlex.quote(of_file) if set(of_file) & set('"$`\\!') else f'"{of_file}"'
     raise click.UsageError(
-        f"say what {names[0]!r} is: --id {shlex.quote(names[0])} removes the document of that id, and "
-        f"--where {where} those of a file"
+        f"specify what {names[0]!r} is: --id {shlex.quote(names[0])} removes the document with this id, "
+        f"--where {where} the documents of a file"
     )
 
 
@@ -277,7 +277,7 @@ def remove(
         nearsay documents remove papers --where "year < 1990" --yes
     """
     if not (ids or where):
-        raise click.UsageError("name what to remove: by --id, --where or both")
+        raise click.UsageError("specify what to remove: with --id, --where or both")
     with place.open() as library:
         target = library.collection(collection)
         count, passing, what = _chosen(target, ids, where)
@@ -289,9 +289,9 @@ def remove(
 
 
 def _chosen(target: "Collection", ids: tuple[str, ...], where: str | None) -> tuple[int, int, str]:
-    """How many documents the ids and the filter name, how many of them it lets through, and all in words.
+    """Return how many documents the ids and the filter select, how many match the filter, and all in words.
 
-    UnknownDocumentError for an id that is not there.
+    Raises UnknownDocumentError for an id that does not exist.
     """
     parts = []
     if named := [target.document(id_).id for id_ in dict.fromkeys(ids)]:
@@ -302,7 +302,7 @@ def _chosen(target: "Collection", ids: tuple[str, ...], where: str | None) -> tu
         first = [row.id for row in target.browser.page(where, limit=_NAMED).rows]
         quoted = [id_.replace("'", "''") for id_ in named]
         both = sum(target.browser.count(f"({where}) and id = '{id_}'") for id_ in quoted)
-        parts.append(f"{_listed(count, first)} that {'passes' if count == 1 else 'pass'} {where!r}")
+        parts.append(f"{_listed(count, first)} that {'matches' if count == 1 else 'match'} {where!r}")
     return len(named) + count - both, count, f"{' and '.join(parts)} from '{target.name}'"
 
 
@@ -335,12 +335,12 @@ def export(
     with place.open() as library:
         target = library.collection(collection)
         count = target.export(stream, where=where, vectors=vectors)
-        sys.stdout.flush()  # before it is said to be written
+        sys.stdout.flush()  # before reporting that it is written
         nothing = () if count else target.browser.filter_notes(where)
     what = "passage" if vectors else "document"
-    said = f"{counted(count, what)} written" + (f" to {out}" if out else "")
-    # Without a file, standard output has JSON lines already: those of the documents, and no others.
-    print_done(Done("written", f"{what}s", count, str(out)), said, as_json=as_json and out is not None)
+    message = f"{counted(count, what)} written" + (f" to {out}" if out else "")
+    # Without a file, standard output already has the documents' JSON lines and must have no others.
+    print_done(Done("written", f"{what}s", count, str(out)), message, as_json=as_json and out is not None)
     print_notes(nothing)
 
 
@@ -376,30 +376,28 @@ def facets(
 
 
 def _require(target: "Collection", field: str) -> None:
-    """BadInputError if no document of the collection has the field, whatever a filter lets through."""
+    """Raise BadInputError if no document of the collection has the field, whatever the filter."""
     from nearsay.data.errors import BadInputError
     from nearsay.indexer.filters.parse import in_backquotes
     from nearsay.indexer.filters.sql import metadata_path
 
-    if metadata_path((field,)) is None:  # every document may have it, whatever its metadata
+    if metadata_path((field,)) is None:  # not a metadata field: any document may have it
         return
     of_all = target.facets(field, limit=1)
     if of_all.missing == of_all.documents:
         if field == "cluster":
             raise BadInputError(
                 f"collection '{target.name}' has no clusters. "
-                f"Make them: nearsay explore clusters {target.name}"
+                f"Find them: nearsay explore clusters {target.name}"
             )
         seen = target.overview().fields
-        if field in seen:  # its name has a dot, which reaches inwards
-            raise BadInputError(
-                f"no document has '{field}' as a field inside another. {in_backquotes(field)}"
-            )
+        if field in seen:  # its name has a dot, which means a nested field
+            raise BadInputError(f"no document has the nested field '{field}'. {in_backquotes(field)}")
         if not seen:
-            raise BadInputError(f"no document of '{target.name}' has metadata, so none has a field '{field}'")
-        raise BadInputError(
-            f"no document has a field '{field}'; there are: {', '.join(seen)}. Name one of these"
-        )
+            raise BadInputError(
+                f"the documents of '{target.name}' have no metadata, so none has a field '{field}'"
+            )
+        raise BadInputError(f"no document has a field '{field}'. Use one of: {', '.join(seen)}")
 
 
 @documents.command()
@@ -408,10 +406,10 @@ def fields(
     as_json: bool = ROWS,
     place: Place = GROUP,
 ) -> None:
-    """List the metadata fields of COLLECTION that filters can ask for.
+    """List the metadata fields of COLLECTION that filters can use.
 
     Shows what kind of values the first thousand documents have: categories, numbers, dates or text. Once a
-    filter has asked for a field of a large collection, its bounds are those of all documents.
+    filter has used a field of a large collection, its bounds are those of all documents.
 
     \b
     Example:

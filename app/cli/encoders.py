@@ -1,4 +1,4 @@
-"""`nearsay encoders`: which there are, texts to vectors without a library, and what they do inside."""
+"""`nearsay encoders`: the encoders of a library, texts to vectors without one, and what is inside."""
 
 import contextlib
 from collections.abc import Iterator
@@ -51,8 +51,8 @@ def encoders() -> None:
 def list_(as_json: bool = JSON, place: Place = GROUP) -> None:
     """List the encoders and BERTs that a library knows by name.
 
-    The bundled one, those that trainings made here, and those that collections were ever embedded by. Each
-    name can be given wherever a command takes an encoder: --encoder, --base, --guide, --bert.
+    These are the bundled one, those trained here, and those that any collection was embedded with. Use a name
+    wherever a command takes an encoder: --encoder, --base, --guide, --bert.
 
     \b
     Example:
@@ -65,7 +65,7 @@ def list_(as_json: bool = JSON, place: Place = GROUP) -> None:
         found,
         {
             "name": "name",
-            "": lambda each: f"{'BERT, ' * each.bert}{each.origin}" if each.there else "not there any more",
+            "": lambda each: f"{'BERT, ' * each.bert}{each.origin}" if each.there else "missing",
             "live in": lambda each: ", ".join(each.live_in),
             "job": "job",
             "folder": lambda each: None if each.source == each.name else each.source,
@@ -78,9 +78,9 @@ def list_(as_json: bool = JSON, place: Place = GROUP) -> None:
 def show(
     name: str = argument(shell_complete=ENCODER.shell_complete), as_json: bool = JSON, place: Place = GROUP
 ) -> None:
-    """Show where an encoder comes from, what its training was worth, and which collections use it.
+    """Show the lineage of an encoder, the gain of its training, and the collections that use it.
 
-    NAME: as `encoders list` has it, or a folder. Nothing is loaded or fetched: its folder is read.
+    NAME is a name from `encoders list` or a folder. Only its folder is read; nothing is loaded or downloaded.
 
     \b
     Example:
@@ -93,7 +93,7 @@ def show(
     if as_json:
         print_json(facts.to_json() | {"uses": to_plain(uses)})
         return
-    said: list[tuple[str, object]] = [
+    rows: list[tuple[str, object]] = [
         ("name", facts.name),
         ("folder", facts.source if facts.source != facts.name else ""),
         ("dimensions", facts.dimension),
@@ -105,7 +105,7 @@ def show(
         *(("lineage", each) for each in facts.lineage),
         *(("used by", f"{use.collection}, generation {use.generation} ({use.state})") for use in uses),
     ]
-    for what, value in said:
+    for what, value in rows:
         if value:
             click.echo(visible(f"{what:13} {value}"))
     if facts.changes:
@@ -117,7 +117,7 @@ def show(
 
 @contextlib.contextmanager
 def _known(place: Place) -> Iterator["Encoders"]:
-    """The encoders of the library; where none was named or made yet, the bundled one and folders."""
+    """Yield the encoders of the library; the bundled one and folders if none was given or created yet."""
     from nearsay.indexer.encoders import Encoders
 
     if LIBRARY_GIVEN in click.get_current_context().meta or Path(place.library).exists():
@@ -179,7 +179,7 @@ def encode(
 
     if tokens and pooling:
         raise click.UsageError(
-            "--tokens gives every token a vector, and --pooling one to a text: take one of them"
+            "--tokens gives one vector per token and --pooling one per text: use one of them"
         )
     if (dtype != "float32" or ranges) and (tokens or layers or pooling):
         raise click.UsageError("--dtype and --ranges are for the encoder's own vectors, not for features")
@@ -207,8 +207,8 @@ def push(
 ) -> None:
     """Upload an encoder to the Hugging Face hub, to the repository OWNER/NAME.
 
-    NAME: as `encoders list` has it, or a folder. Its run/ is left out. The repository is made if it is not
-    there. Log in with `hf auth login`, or set HF_TOKEN.
+    NAME is a name from `encoders list` or a folder. Its run/ is left out. The repository is created if it
+    does not exist. Log in with `hf auth login`, or set HF_TOKEN.
 
     \b
     Example:

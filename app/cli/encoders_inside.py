@@ -1,4 +1,4 @@
-"""`nearsay encoders inside`: what an encoder's layers and heads do, with a text and over a collection."""
+"""`nearsay encoders inside`: what an encoder's layers and heads compute, for a text and a collection."""
 
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -91,17 +91,17 @@ def text(
 
 
 def _chosen(numbers: tuple[int, ...], most: int, what: str) -> list[int]:
-    """Numbers from 1 as places from 0; none is all."""
+    """Convert numbers from 1 to indices from 0; () means all."""
     if numbers and max(numbers) > most:
         raise BadInputError(f"there is no {what} {max(numbers)}: the encoder has {most}")
     return sorted({number - 1 for number in numbers}) or list(range(most))
 
 
 def _print_tokens(
-    read: "TextAttention", attention: "NDArray[np.float32]", told: "TokenRelevance", *, as_json: bool
+    read: "TextAttention", attention: "NDArray[np.float32]", relevance: "TokenRelevance", *, as_json: bool
 ) -> None:
     masked = (place for place, token in enumerate(read.tokens) if token.masked)
-    likely = dict(zip(masked, read.words, strict=False))
+    likely, own = dict(zip(masked, read.words, strict=False)), relevance.vector
 
     def plain(place: int) -> dict[str, object]:
         token = read.tokens[place]
@@ -114,10 +114,10 @@ def _print_tokens(
             "special": token.special,
             "masked": token.masked,
             "attention": [round(float(weight), 6) for weight in attention[place]],
-            "share_of_vector": None if told.vector is None else float(told.vector[place]),
-            "share_of_query": None if told.query is None else float(told.query[place]),
-            "rollout": float(told.rollout[place]),
-            "gradient_x_input": float(told.gradient[place]),
+            "share_of_vector": None if relevance.vector is None else float(relevance.vector[place]),
+            "share_of_query": None if relevance.query is None else float(relevance.query[place]),
+            "rollout": float(relevance.rollout[place]),
+            "gradient_x_input": float(relevance.gradient[place]),
             "words": [
                 {"token": word.token, "probability": word.probability} for word in likely.get(place, ())
             ],
@@ -133,10 +133,10 @@ def _print_tokens(
             "place": str,
             "token": lambda place: read.tokens[place].text + " (masked)" * read.tokens[place].masked,
             "attends to most": most,
-            "of the vector": lambda place: "-" if told.vector is None else f"{told.vector[place]:.3f}",
-            "of the query": lambda place: "-" if told.query is None else f"{told.query[place]:.3f}",
-            "rollout": lambda place: f"{told.rollout[place]:.3f}",
-            "gradient x input": lambda place: f"{told.gradient[place]:.3f}",
+            "of the vector": lambda place: "-" if own is None else f"{own[place]:.3f}",
+            "of the query": lambda place: "-" if relevance.query is None else f"{relevance.query[place]:.3f}",
+            "rollout": lambda place: f"{relevance.rollout[place]:.3f}",
+            "gradient x input": lambda place: f"{relevance.gradient[place]:.3f}",
         },
         as_json=as_json,
         to_json=plain,
@@ -145,9 +145,9 @@ def _print_tokens(
         return
     for place, words in likely.items():
         named = ", ".join(f"{word.token} {word.probability:.2f}" for word in words)
-        click.echo(visible(f"in the place of {read.tokens[place].text}: {named}"))
-    if told.cosine is not None:
-        click.echo(f"cosine to the query: {told.cosine:.4f}")
+        click.echo(visible(f"predictions for {read.tokens[place].text}: {named}"))
+    if relevance.cosine is not None:
+        click.echo(f"cosine to the query: {relevance.cosine:.4f}")
 
 
 @inside.command()
@@ -160,7 +160,7 @@ def sample(
     ),
     seed: int = SEED(0),
     tagger: str | None = option(
-        "Folder of a head made by `nearsay train tagger`, whose tags are stored as well.", metavar="DIR"
+        "Folder of a head trained by `nearsay train tagger`, whose tags are stored as well.", metavar="DIR"
     ),
     replace: bool = REPLACE,
     as_json: bool = JSON,
@@ -230,7 +230,7 @@ def search(
         kept = [row for row in explore.token_samples(reader.fingerprint) if row.layer == layer]
         if not kept:
             raise BadInputError(
-                f"'{collection}' has no sample of layer {layer} of {reader.name}. Make it: "
+                f"'{collection}' has no sample of layer {layer} of {reader.name}. Create it: "
                 f"nearsay encoders inside sample {collection} --layer {layer} --encoder {encoder}"
             )
         read = reader.read(text)
@@ -264,8 +264,8 @@ def _print_matches(found: "TokenMatches", *, as_json: bool) -> None:
     for summary in () if as_json else found.summaries:
         for whose, values in (("matched", summary.matched), ("attended to", summary.attended)):
             if values:
-                told = ", ".join(f"{value} {count}" for value, count in values)
-                click.echo(visible(f"{summary.name}, {whose}: {told}"))
+                listed = ", ".join(f"{value} {count}" for value, count in values)
+                click.echo(visible(f"{summary.name}, {whose}: {listed}"))
 
 
 @inside.command()

@@ -1,4 +1,4 @@
-"""`nearsay evaluate`: encoders in one table, how they are stored and run, what texts alone say, and heads."""
+"""`nearsay evaluate`: measures encoders, how they are stored and run, tokenizers, and heads."""
 
 import sys
 from dataclasses import replace
@@ -193,7 +193,7 @@ def compression(
     from nearsay.training.sentence.encoder import Encoder
 
     if not sts and not retrieval:
-        raise click.UsageError("say what to measure on: --sts FILE, --retrieval FOLDER or both")
+        raise click.UsageError("specify what to measure on: --sts FILE, --retrieval FOLDER or both")
     pairs, corpus = _judged(sts, retrieval, split)
     with ProgressBar("encoding", unit="texts") as bar:
         rows = compare_compressions(
@@ -234,7 +234,7 @@ def layers(
     from nearsay.training.evaluation.judged.layers import evaluate_layers
 
     if bool(sts) is bool(retrieval):
-        raise click.UsageError("say what to measure on: --sts FILE or --retrieval FOLDER")
+        raise click.UsageError("specify what to measure on: --sts FILE or --retrieval FOLDER")
     pairs, corpus = _judged(sts, retrieval, split)
     bert = load_bert(encoder)
     with ProgressBar("encoding") as bar:
@@ -252,7 +252,7 @@ def layers(
             print_json(row | {"best": score is best})
     else:
         print_reports(report.scores, as_json=False)
-        cut = f", {counted(report.truncated, 'text')} cut at the length limit" if report.truncated else ""
+        cut = f", {counted(report.truncated, 'text')} truncated" if report.truncated else ""
         scale = " times 100" if report.measure == "Spearman" else ""
         print_notes([f"{report.measure}{scale}, {report.seconds:,.1f} s{cut}"])
     if plot:  # last: what was measured is printed, whatever becomes of the file
@@ -401,7 +401,7 @@ def compare(
     from nearsay.training.evaluation.judged.suite import find_suite
 
     if markdown and as_json:
-        raise click.UsageError("--markdown and --json are two ways to print: take one of them")
+        raise click.UsageError("--markdown and --json cannot be combined: use one of them")
     options = ComparisonOptions(limit=sample, seed=seed, draws=draws, speed_rounds=rounds)
     found = find_suite(suite, split=split, only=only)
     print_notes(found.notes)
@@ -422,7 +422,7 @@ def compare(
     if plot:
         write_picture(plot, lambda: comparison_figure(comparison))
     if comparison.failed:
-        print_notes([f"{counted(comparison.failed, 'measurement')} failed; the table says why"])
+        print_notes([f"{counted(comparison.failed, 'measurement')} failed; the table has the errors"])
         sys.exit(1)
 
 

@@ -1,4 +1,4 @@
-"""`nearsay evaluate sts`, `retrieval` and the other commands about judged sets."""
+"""`nearsay evaluate sts`, `retrieval` and the other commands for judged sets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ _TRAIN = option(
 
 @dataclass(frozen=True)
 class _Judging:
-    """What every command that measures one encoder on judged sets takes."""
+    """Options of every command that measures one encoder on judged sets."""
 
     encoder: str = ONE_ENCODER
     sample: int | None = SAMPLE(shown="all", least=2)
@@ -43,14 +43,13 @@ class _Judging:
 
 @dataclass(frozen=True)
 class _Columns:
-    """Which of a file's columns are the texts and the label."""
+    """The columns of the texts and the label."""
 
     columns: tuple[str, ...] | None = COLUMNS
     label: str | None = LABEL
 
 
 def _load_judged(name: str, run: Run) -> "Encoder | PairScorer":
-    """Load an encoder as the options say, or a cross-encoder."""
     from nearsay.training.sentence.source import find_encoder
 
     if find_encoder(name).folder.is_cross_encoder:
@@ -73,7 +72,7 @@ def _measure(
     columns: tuple[str, ...] | None = None,
     label: str | None = None,
 ) -> None:
-    """Measure the encoder on each place, in order, as judged sets of one kind, and print a row each."""
+    """Measure the encoder on judged sets of one kind, in order, and print a row for each."""
     from nearsay.app.cli.progress import ProgressBar
     from nearsay.training.evaluation.judged.bootstrap import bootstrap_interval
     from nearsay.training.evaluation.judged.judged_set import evaluate_judged_set

@@ -1,4 +1,4 @@
-"""`nearsay explore`: what a collection says of itself without a query."""
+"""`nearsay explore`: pairs, duplicates, clusters, maps and samples of a collection."""
 
 import io
 import shutil
@@ -30,7 +30,7 @@ from nearsay.app.cli.options import (
     WHERE,
     Encoding,
     OnDevice,
-    collections_at_hand,
+    collection_names,
 )
 from nearsay.app.cli.printing import (
     filled,
@@ -72,7 +72,7 @@ def pairs(
         "Second collection; each pair has one passage of each collection.",
         "--with",
         metavar="OTHER",
-        shell_complete=collections_at_hand,
+        shell_complete=collection_names,
     ),
     where: str | None = WHERE,
     other_where: str | None = option(
@@ -112,12 +112,11 @@ def pairs(
             click.echo(f"{rank:3}. {pair.cosine:.4f}")
             for passage in (pair.first, pair.second):
                 click.echo(passage_lines(passage))
-    nothing = () if len(found) else (f"no pair: {counted(found.looked_at, 'passage')} looked at",)
+    nothing = () if len(found) else (f"no pairs among {counted(found.looked_at, 'passage')}",)
     print_notes((*nothing, *found.notes))
 
 
 def _row(pair: "Pair") -> dict[str, object]:
-    """A pair without what is nested."""
     sides = {"first": pair.first, "second": pair.second}
     parts = ("id", "title", "text")
     named = {f"{side}_{part}": getattr(one, part) for side, one in sides.items() for part in parts}
@@ -125,7 +124,7 @@ def _row(pair: "Pair") -> dict[str, object]:
 
 
 def passage_lines(passage: "PairedPassage") -> str:
-    """Its id and title, and the beginning of its text."""
+    """Return its id and title, and the beginning of its text."""
     head = "  ".join(part for part in (visible(passage.id), visible(passage.title)) if part)
     text = beginning(visible(passage.text), _PREVIEW)
     body = textwrap.indent(filled(text, _WIDTH - 7), " " * 7)
@@ -167,11 +166,11 @@ def duplicates(
         nearsay explore duplicates papers --link complete --out kept.jsonl
     """
     if out is not None and unit == "passages":
-        raise click.UsageError("--out writes whole documents. Leave --unit passages out.")
+        raise click.UsageError("--out writes whole documents. Omit --unit passages.")
     if out is not None:
         from nearsay.indexer.query.export import check_lines_name
 
-        check_lines_name(out)  # refused now rather than after the work
+        check_lines_name(out)  # fails before the work, not after it
     with place.open() as library:
         with ProgressBar("comparing", unit="pairs") as bar:
             found = library.collection(collection).explore.duplicates(
@@ -182,7 +181,7 @@ def duplicates(
                 print_json(group)
             else:
                 _print_group(rank, group)
-        for line in _said(found, hidden=0 if as_json else max(0, len(found) - _SHOWN)):
+        for line in _summary(found, hidden=0 if as_json else max(0, len(found) - _SHOWN)):
             click.echo(line, err=True)
         print_notes(found.notes)
         if out is not None:
@@ -191,19 +190,20 @@ def duplicates(
 
 
 def _print_group(rank: int, group: "DuplicateGroup") -> None:
-    click.echo(f"{rank:3}. {group.size:,} that say nearly the same as")
+    click.echo(f"{rank:3}. {group.size:,} near-duplicates; representative:")
     click.echo(passage_lines(group.representative))
     ids = [visible(other.id) for other in group.others[:_OTHERS_SHOWN]]
     more = len(group.others) - len(ids)
     click.echo(f"     also: {', '.join(ids)}{f' and {more:,} more' if more else ''}")
 
 
-def _said(found: "DuplicateGroups", *, hidden: int) -> list[str]:
+def _summary(found: "DuplicateGroups", *, hidden: int) -> list[str]:
     return [
         *([f"… and {counted(hidden, 'group')} more (--json prints all)"] if hidden else []),
         (
-            f"{counted(len(found), 'group')} among {counted(found.looked_at, found.by)} at a cosine of "
-            f"{found.threshold:g}; {counted(found.duplicates, found.by)} could go if one of each stays"
+            f"{counted(len(found), 'group')} among {counted(found.looked_at, found.by)} with a cosine of at "
+            f"least {found.threshold:g}; {counted(found.duplicates, found.by)} could be removed, keeping one "
+            "of each"
         ),
     ]
 
@@ -266,7 +266,7 @@ def diverse(
         target = library.collection(collection)
         found = target.explore.diverse(limit, query=query, where=where, balance=balance, progress=bar)
         about = () if found.looked_at else target.browser.filter_notes(where)
-    print_passages(found, lambda each: (f"stands for {each.stands_for:,}", ""), as_json=as_json)
+    print_passages(found, lambda each: (f"represents {each.stands_for:,}", ""), as_json=as_json)
     print_notes([*found.notes, *about])
 
 
@@ -320,8 +320,8 @@ def _print(found: "News") -> None:
                 "cluster": "name",
                 "new": "new",
                 "before": "before",
-                "of the new": lambda each: f"{100 * each.share_of_new:.1f} %",
-                "of those before": lambda each: f"{100 * each.share_before:.1f} %",
+                "share of new": lambda each: f"{100 * each.share_of_new:.1f} %",
+                "share before": lambda each: f"{100 * each.share_before:.1f} %",
             },
             as_json=False,
         )
@@ -342,9 +342,9 @@ def map_(
         metavar="FILE",
         default="map.html",
     ),
-    no_file: bool = option("Make or update the stored map without writing a file."),
+    no_file: bool = option("Create or update the stored map without writing a file."),
     colour_by: str | None = option(
-        "What points are coloured by: cluster or a metadata field.",
+        "Colour points by cluster or by a metadata field.",
         metavar="FIELD",
         shown="cluster, if there are clusters",
     ),
@@ -384,9 +384,9 @@ def atlas(
 ) -> None:
     """Open the map of COLLECTION in Embedding Atlas and filter it on linked charts of the metadata.
 
-    The map and the names on it are those of explore map; Embedding Atlas embeds and projects nothing. It
-    listens on this machine only, without a password: until Ctrl-C ends it, other users of this machine can
-    read the passages.
+    The map and its names are those of explore map; Embedding Atlas embeds and projects nothing. It listens on
+    this machine only, without a password: until you stop it with Ctrl-C, other users of this machine can read
+    the passages.
 
     \b
     Example:
@@ -408,15 +408,15 @@ def atlas(
         print_notes(drawn.notes)
         write_drawing(drawn, Path(folder, "map.parquet"))
         arguments = _atlas_arguments(drawn, Path(folder), port)
-        click.echo(f"Embedding Atlas is at http://127.0.0.1:{port} (Ctrl-C ends it)")
+        click.echo(f"Embedding Atlas is at http://127.0.0.1:{port} (Ctrl-C stops it)")
         Thread(target=_once_served, args=(port, folder, not no_browser), daemon=True).start()
-        # Without what it prints: passages as they are, control characters and all.
+        # Its output is discarded: it prints passages with unescaped control characters.
         with suppress(KeyboardInterrupt), redirect_stdout(io.StringIO()):
             embedding_atlas(arguments, standalone_mode=False)
 
 
 def _atlas_arguments(drawn: "Drawing", folder: Path, port: int) -> list[str]:
-    """How Embedding Atlas shows map.parquet with the clusters' names; charts are in the query's order."""
+    """Return arguments that show map.parquet with the clusters' names; the query sets the order of charts."""
     from pyarrow import Table
     from pyarrow.parquet import read_schema, write_table
 
@@ -435,7 +435,7 @@ def _atlas_arguments(drawn: "Drawing", folder: Path, port: int) -> list[str]:
 
 
 def _once_served(port: int, folder: str, browser: bool) -> None:
-    """Remove the files, which Embedding Atlas has in memory by then: no signal leaves them behind."""
+    """Delete the files once Embedding Atlas has loaded them, so that a signal leaves none behind."""
     while True:
         with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
             break

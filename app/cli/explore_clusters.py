@@ -1,4 +1,4 @@
-"""`nearsay explore clusters`, `rename` and `time`: what a collection is about, and how that changed."""
+"""`nearsay explore clusters`, `rename` and `time`: the topics of a collection, and how they change."""
 
 import math
 import textwrap
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     from nearsay.indexer.exploring.explorer import Explorer
     from nearsay.indexer.exploring.through_time import ClusterThroughTime, ThroughTime
 
-_WHAT_TO_FIND = {"method", "clusters", "resolution"}  # told anew, they replace the last time's
+_WHAT_TO_FIND = {"method", "clusters", "resolution"}  # giving one of these discards the last settings
 
 
 @dataclass(frozen=True)
 class _How:
-    """How clusters are found; without the first three, what is not said is as last time."""
+    """How clusters are found; without one of the first three options, defaults are the last clustering's."""
 
     method: Literal["graph", "kmeans"] | None = option(
         "Clustering algorithm.", shown="that of the last clustering, or graph; kmeans with --clusters"
@@ -126,16 +126,16 @@ def rename(
         if as_json:
             print_json(next(one for one in explorer.clusters().clusters if one.number == number))
         else:
-            click.echo(f"cluster {number} of {collection} is called: {visible(name)}")
+            click.echo(f"cluster {number} of {collection} is now named: {visible(name)}")
 
 
 def print_clusters(found: "Clustering", *, as_json: bool = False, show: int | None = None) -> None:
-    """The clusters as a table, those of higher levels above what belongs to them; what moved below it."""
+    """Print the clusters as a table, parents above their children, with movements below."""
     from nearsay.data.errors import BadInputError
 
     wanted = [each for each in found.clusters if show is None or each.number == show]
     if show is not None and not wanted:
-        raise BadInputError(f"'{found.collection}' has no cluster {show}. Leave --show out to see all")
+        raise BadInputError(f"'{found.collection}' has no cluster {show}. Omit --show to see all")
     if show is not None and not as_json:
         _print_one(wanted[0])
         return
@@ -146,9 +146,9 @@ def print_clusters(found: "Clustering", *, as_json: bool = False, show: int | No
 def _found(
     explorer: "Explorer", chosen: dict[str, Any], where: str | None, *, anew: bool, assign: bool
 ) -> "Clustering":
-    said = {name: value for name, value in chosen.items() if value is not None and value is not False}
-    if assign and (anew or said or where is not None):
-        raise click.UsageError("--assign keeps the clusters there are: leave out what says how to cluster")
+    given = {name: value for name, value in chosen.items() if value is not None and value is not False}
+    if assign and (anew or given or where is not None):
+        raise click.UsageError("--assign keeps the existing clusters: omit options for a new clustering")
     if assign:
         with ProgressBar("assigning") as bar:
             done = explorer.assign_newer(progress=bar)
@@ -156,10 +156,10 @@ def _found(
             f"{counted(done.assigned, 'newer passage')} assigned, {counted(done.outliers, 'outlier')}",
             err=True,
         )
-    elif anew or said or where is not None or not explorer.has_clusters():
-        last = {} if _WHAT_TO_FIND & said.keys() else explorer.last_settings()
+    elif anew or given or where is not None or not explorer.has_clusters():
+        last = {} if _WHAT_TO_FIND & given.keys() else explorer.last_settings()
         with ProgressBar("clustering") as bar:
-            return explorer.cluster(where=where, progress=bar, **{**last, **said})
+            return explorer.cluster(where=where, progress=bar, **{**last, **given})
     return explorer.clusters()
 
 
@@ -190,7 +190,7 @@ def over_time(
         "Length of a period.", shown="by the span of the dates"
     ),
     level: int = option(
-        "Level in the hierarchy of clusters: 0 is the clusters themselves, 1 those that they belong to.",
+        "Level in the hierarchy of clusters: 0 is the clusters themselves, 1 their parents.",
         default=0,
         least=0,
     ),
@@ -228,7 +228,7 @@ def over_time(
 
 
 def _print(found: "ThroughTime", limit: int, *, as_json: bool) -> None:
-    """The largest clusters and what is in none; growing and shrinking are named among all."""
+    """Print the largest clusters and the outliers; growing and shrinking ones are named among all."""
     shown = with_changed(found, clusters=found.clusters[:limit])
     if as_json:
         for line in shown.rows() if rows_alone() else [shown]:
@@ -261,7 +261,7 @@ def _word(each: "ClusterThroughTime") -> str:
 
 
 def _bars(found: "ThroughTime", each: "ClusterThroughTime") -> str:
-    """The shares as bars, the highest one full; neighbouring periods together where there are many."""
+    """Return the shares as bars, the highest one full; if there are many periods, neighbours are merged."""
     some = -(-len(found.periods) // _WIDEST)
     spans = [slice(begin, begin + some) for begin in range(0, len(found.periods), some)]
     shares = [sum(each.counts[span]) / max(1, sum(found.totals[span])) for span in spans]

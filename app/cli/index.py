@@ -1,4 +1,4 @@
-"""`nearsay index`: how a collection is embedded, indexed and rolled out."""
+"""`nearsay index`: embedding, indexing and rollout of a collection."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -86,7 +86,7 @@ def rebuild(
     state = str(report.state)
     click.echo(
         f"generation {report.generation} is {state}: {counted(report.embedded, 'passage')} embedded, "
-        f"{report.truncated:,} cut, {counted(report.mended, 'damaged segment')} mended",
+        f"{report.truncated:,} truncated, {counted(report.mended, 'damaged segment')} repaired",
         err=True,
     )
     print_notes(report.notes)
@@ -118,7 +118,7 @@ def promote(
 
     If there are judgements, the generation has to pass a gate: the confidence interval of its difference to
     the live generation, on the test part of the judgements, must not reach below 0 by more than --margin, and
-    its index must keep the recall contract. The interval stays valid however often you look and however many
+    its index must meet the recall contract. The interval stays valid however often you check and however many
     generations you try.
 
     \b
@@ -135,8 +135,8 @@ def promote(
         warnings = target.warnings()
     if measured:
         print_notes([measured["figures"]])
-    said = f"generation {number} of '{collection}' is live. Back: nearsay index rollback {collection}"
-    print_done(Promotion(collection, number, measured or None), said, as_json=as_json)
+    message = f"generation {number} of '{collection}' is live. Undo it: nearsay index rollback {collection}"
+    print_done(Promotion(collection, number, measured or None), message, as_json=as_json)
     print_notes(warnings)
 
 
@@ -153,8 +153,8 @@ def rollback(collection: str = COLLECTION, as_json: bool = JSON, place: Encoding
     with place.open() as library, ProgressBar("embedding") as bar:
         target = library.collection(collection)
         number, warnings = target.rollback(progress=bar), target.warnings()
-    said = f"generation {number} of '{collection}' is live again"
-    print_done(Promotion(collection, number), said, as_json=as_json)
+    message = f"generation {number} of '{collection}' is live again"
+    print_done(Promotion(collection, number), message, as_json=as_json)
     print_notes(warnings)
 
 
@@ -212,7 +212,7 @@ def tune(
     memory: str | None = MEMORY,
     queries: Path | None = option(
         "File with your own queries to measure with: .txt with one per line, or .jsonl; 73 or more can show "
-        "a recall of 0.95. They are kept, and used until others are given.",
+        "a recall of 0.95. They are stored and used until others are given.",
         metavar="FILE",
         type=FILE,
         shown="those given before, else stored vectors",
@@ -221,7 +221,7 @@ def tune(
     as_json: bool = ROWS,
     place: OnCluster = GROUP,
 ) -> None:
-    """Measure index types for COLLECTION and use the smallest that keeps the recall contract.
+    """Measure index types for COLLECTION and use the smallest that meets the recall contract.
 
     The values of --recall and --memory are stored with the collection; an omitted one keeps its stored value.
     If the command is interrupted, the old index stays in use.
@@ -251,17 +251,17 @@ def tune(
 def optimize(
     collection: str = COLLECTION,
     newer: bool = option(
-        "Once a twentieth more has come (a tenth on a cluster), and 16,384 passages at least, index only "
-        "that: quicker."
+        "Index only the passages added since, once they are a twentieth (on a cluster, a tenth) of the "
+        "indexed ones and at least 16,384. Faster."
     ),
     as_json: bool = JSON,
     place: OnCluster = GROUP,
 ) -> None:
-    """Make one index of everything in COLLECTION: the first one, or a new one after many additions.
+    """Build one index of all passages of COLLECTION: the first one, or a new one after many additions.
 
-    Additions build no index unless asked to, and say when one would pay off. The first index of over 50,000
-    passages is chosen by measurement as by `nearsay index tune`, and chosen again if the collection has
-    doubled. Searches and additions continue meanwhile. With --cluster, workers build it by groups, which
+    Additions build no index unless requested, and report when one would pay off. The first index of over
+    50,000 passages is chosen by measurement as by `nearsay index tune`, and chosen again if the collection
+    has doubled. Searches and additions continue meanwhile. With --cluster, workers build it by groups, which
     shards can hold.
 
     \b
@@ -276,7 +276,7 @@ def optimize(
         before = target.overview()
         plan = target.optimize(newer=newer, progress=bar)
         found = target.overview()
-    changed = (found.live, found.indexes) != (before.live, before.indexes)  # the plan is the generation's
+    changed = (found.live, found.indexes) != (before.live, before.indexes)  # generations have the plan
     if as_json or (changed and plan.report):
         print_reports([TunedPlan(collection, plan)], as_json=as_json)
     elif not changed:
@@ -315,12 +315,12 @@ def improve(
         nearsay index improve notes --encoder ./tuned
     """
     if apply_ and undo:
-        raise click.UsageError("--apply and --undo are opposites. Leave one out.")
+        raise click.UsageError("--apply and --undo cannot be combined. Omit one.")
     with place.open() as library:
         target = library.collection(collection)
         if undo:
-            said = f"taken back: {target.undo_improvement()}"
-            print_done(Done("taken back", "improvements", 1), said, as_json=as_json)
+            message = f"undone: {target.undo_improvement()}"
+            print_done(Done("taken back", "improvements", 1), message, as_json=as_json)
             return
         with ProgressBar("encoding", unit="texts") as bar:
             if encoder is None:
@@ -347,7 +347,7 @@ def _print(found: "Improvement", collection: str) -> None:
     print_notes(notes)
     again = f"nearsay index improve {collection}"
     if found.applied:
-        recommended += f". Take it back: {again} --undo"
+        recommended += f". Undo it: {again} --undo"
     elif found.recommended != found.candidates[0].name:
         recommended += f". Make it live: {again} --apply"
     click.echo(recommended)

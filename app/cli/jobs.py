@@ -1,4 +1,4 @@
-"""`nearsay jobs`: long work in the background."""
+"""`nearsay jobs`: commands that run in the background."""
 
 import sys
 from dataclasses import asdict, replace
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nearsay.app.cli.command import GROUP, CommandGroup, argument, option
-from nearsay.app.cli.options import JSON, LIMIT, ROWS, Place, Removal, collections_at_hand
+from nearsay.app.cli.options import JSON, LIMIT, ROWS, Place, Removal, collection_names
 from nearsay.app.cli.printing import (
     in_the_library,
     print_done,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nearsay.app.jobs import Job, Jobs
 
 _STATES = ["waiting", "running", "done", "failed", "cancelled", "interrupted"]
-_LINES = 20  # of what a job printed, beside the rest that is shown of it
+_LINES = 20  # of a job's output
 _WAIT = "Wait until the job has ended and exit with its exit status. Ctrl-C leaves the job running."
 
 
@@ -46,13 +46,13 @@ def jobs() -> None:
 def list_(
     state: str | None = option("Only list jobs in this state.", type=click.Choice(_STATES)),
     collection: str | None = option(
-        "Only list jobs about this collection.", metavar="NAME", shell_complete=collections_at_hand
+        "Only list jobs about this collection.", metavar="NAME", shell_complete=collection_names
     ),
     limit: int = LIMIT,
     as_json: bool = ROWS,
     place: Place = GROUP,
 ) -> None:
-    """List the jobs, the newest first.
+    """List the jobs, newest first.
 
     \b
     Example:
@@ -149,8 +149,8 @@ def cancel(number: int, as_json: bool = JSON, place: Place = GROUP) -> None:
 
     with place.open() as library:
         job = Jobs(library).cancel(number)
-        said = f"job {number} was asked to stop. Whether it has: nearsay jobs show {number}"
-        print_done(_facts(job), said, as_json=as_json)
+        message = f"job {number} will stop. Check: nearsay jobs show {number}"
+        print_done(_facts(job), message, as_json=as_json)
 
 
 @jobs.command()
@@ -176,7 +176,7 @@ def remove(
     as_json: bool = JSON,
     place: Place = GROUP,
 ) -> None:
-    """Delete finished jobs with their logs; the files that they made are kept.
+    """Delete finished jobs with their logs; the files that they created are kept.
 
     \b
     Example:
@@ -194,7 +194,7 @@ def remove(
 
 
 def _follow(found: "Jobs", job: "Job", *, wait: bool, as_json: bool) -> None:
-    """Print the state of a job that was started; exits with the job's exit status if it failed."""
+    """Print the state of a job that was started; if it failed, exit with its exit status."""
     if wait:
         try:
             job = found.wait(job.number)
@@ -221,9 +221,8 @@ def _facts(job: "Job") -> dict[str, object]:
 
 
 def _print_facts(job: "Job") -> None:
-    """A table of what a job is, and a line of how far it is."""
     known = {name: value for name, value in _facts(job).items() if value is not None}
-    # A pid and an exit status are no amounts: 12053, as `kill` takes it.
+    # str(): a pid needs no thousands separators, as in 12053.
     rows = [[name.replace("_", " "), str(known[name])] for name in known if name not in ("title", "progress")]
     print_table(["", job.title], rows)
     if far := _far(job):
@@ -231,7 +230,6 @@ def _print_facts(job: "Job") -> None:
 
 
 def _far(job: "Job") -> str:
-    """How far a job is, in words."""
     look = job.progress()
     if look is None or job.state == "done":
         return ""
@@ -240,7 +238,7 @@ def _far(job: "Job") -> str:
 
 
 def print_result(job: "Job", first: int | None = None) -> None:
-    """Print what a job printed; first: only so many lines of it, and how to see all of them."""
+    """Print the output of a job; first: only this many lines, with the command that shows all."""
     from nearsay.app.jobs.results import read_results
 
     output = job.output(None if first is None else first + 1)

@@ -1,4 +1,4 @@
-"""`nearsay judgements`: what people say of search results."""
+"""`nearsay judgements`: relevance judgements of search results."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _RATER = option("Name of the person who judges.", metavar="NAME")
 _KEYS: Final = {"y": True, "n": False, "s": None}
-_ASKED: Final = "answers? [y]es [n]o cannot [s]ay, [m] note, [q]uit: "
+_ASKED: Final = "relevant? [y]es [n]o not [s]ure, [m] note, [q]uit: "
 
 
 @command("next")
@@ -56,7 +56,7 @@ def next_(
         shown="queries judged so far",
     ),
     from_documents: int | None = option(
-        "Add this many queries, made from titles and sentences of the documents.", metavar="N", least=1
+        "Add this many queries, generated from titles and sentences of the documents.", metavar="N", least=1
     ),
     from_log: int | None = option(
         "Add this many of the queries that people searched for most, as `nearsay judgements log` shows them.",
@@ -105,7 +105,7 @@ def next_(
 @command()
 def log(
     collection: str = COLLECTION,
-    on: bool | None = option("Keep searches from now on, or delete them and keep none.", "--on/--off"),
+    on: bool | None = option("Log searches from now on, or delete the log and stop logging.", "--on/--off"),
     limit: int = LIMIT,
     removal: Removal = GROUP,
     as_json: bool = ROWS,
@@ -123,22 +123,22 @@ def log(
         nearsay judgements next notes --from-log 50
     """
     if on is not False:
-        refuse_given("is for --off, which alone deletes: add --off", "dry_run", "yes")
+        refuse_given("is for --off, the only one that deletes: add --off", "dry_run", "yes")
     with place.open() as library:
         target = library.collection(collection)
         searches = target.judgements.searches
         if on is not None:
-            target.generations()  # tells of a collection that is not there
+            target.generations()  # fails if the collection does not exist
             kept_now = 0 if on or not searches.on else sum(times for _, times in searches.queries())
             what = f"{counted(kept_now, 'search', 'searches')} of '{collection}'"
             may = removal.may(what, harmless=not kept_now)
             forgotten = searches.switch(on=on) if may else kept_now
-            forgot = f", and {counted(forgotten, 'search', 'searches')} forgotten" if forgotten else ""
-            said = f"searches of {collection} are {'kept' if on else 'not kept'} from now on{forgot}"
+            forgot = f", and {counted(forgotten, 'search', 'searches')} deleted" if forgotten else ""
+            message = f"searches of {collection} are {'logged' if on else 'not logged'} from now on{forgot}"
             if on:
-                print_done(Done("switched on", "search logs", 1), said, as_json=as_json)
+                print_done(Done("switched on", "search logs", 1), message, as_json=as_json)
             else:
-                removal.print_done("searches", forgotten, said, as_json=as_json)
+                removal.print_done("searches", forgotten, message, as_json=as_json)
             return
         found = searches.queries(limit)
     print_rows(
@@ -164,10 +164,10 @@ def import_(
 
     SOURCE is a table (.csv, .tsv, .jsonl, .parquet) with the columns query, document and relevant, and
     optionally passage, text, rater and note, as `nearsay judgements export --as csv` writes it; a folder with
-    the BEIR layout; or a file of TREC's or BEIR's qrels with --queries. A later judgement replaces an earlier
-    one of the same query and passage. Judgements of passages that say something else than text now are left
-    out. A judgement of a whole document of several passages is taken for the passage that a search for the
-    query ranks first among them, if the document answers, and for each of them, if it does not.
+    the BEIR layout; or a file of TREC or BEIR qrels with --queries. A later judgement replaces an earlier one
+    of the same query and passage. Judgements whose text differs from the passage are left out. A judgement of
+    a whole document with several passages applies to the passage that a search for the query ranks first
+    among them if the document is relevant, and to all of them if it is not.
 
     \b
     Example:
@@ -180,7 +180,7 @@ def import_(
         print_json(taken)
         return
     of = counted(taken.queries, "query", "queries")
-    click.echo(f"{counted(taken.judgements, 'judgement')} of {of} taken over", err=True)
+    click.echo(f"{counted(taken.judgements, 'judgement')} of {of} imported", err=True)
     print_notes(taken.notes)
 
 
@@ -200,7 +200,7 @@ def _as_json(compared: "JudgedComparison") -> dict[str, object]:
 
 
 def _judge(compared: "JudgedComparison", rater: str | None, limit: int | None) -> None:
-    """Ask until it is decided, nothing is left, or the person stops."""
+    """Ask for judgements until the comparison is decided, nothing is left, or the user quits."""
     from nearsay.indexer.vectors.errors import UnknownDocumentError
 
     done = 0
@@ -218,8 +218,8 @@ def _judge(compared: "JudgedComparison", rater: str | None, limit: int | None) -
             break
         try:
             compared.judge(following, _KEYS[key], rater=rater, note=note)
-        except UnknownDocumentError:  # it was removed while the person read
-            print_notes([f"document '{following.hit.id}' was removed meanwhile, and is passed over"])
+        except UnknownDocumentError:  # removed while the user was reading
+            print_notes([f"document '{following.hit.id}' was removed meanwhile and is skipped"])
             continue
         done += 1
     click.echo(compared.difference().said(compared.first, compared.second))
@@ -228,7 +228,7 @@ def _judge(compared: "JudgedComparison", rater: str | None, limit: int | None) -
 def _key() -> str:
     while True:
         click.echo(_ASKED, nl=False, err=True)
-        # Where standard input is no terminal click asks /dev/tty, which cron and docker do not have.
+        # Without a terminal on standard input, click reads /dev/tty, which cron and docker do not have.
         key = click.getchar().lower() if sys.stdin.isatty() else _piped()
         click.echo(key if key.isprintable() else "", err=True)
         if key in {*_KEYS, "m", "q"}:
@@ -238,7 +238,7 @@ def _key() -> str:
 
 
 def _piped() -> str:
-    """The next key on standard input, passing over white space; "" at its end."""
+    """Return the next key on standard input, skipping white space; "" at its end."""
     while key := sys.stdin.read(1):
         if not key.isspace():
             return key.lower()
@@ -289,19 +289,19 @@ def add(
         nearsay judgements add notes "when is the office closed" --id note-17 --not-relevant
     """
     if relevant is None:
-        raise click.UsageError("Say --relevant or --not-relevant.")
+        raise click.UsageError("Give --relevant or --not-relevant.")
     if not hits and not ids:
-        raise click.UsageError("Say what is judged: --hit RANK or --id ID.")
+        raise click.UsageError("Specify what is judged: --hit RANK or --id ID.")
     if passage is not None and len(ids) != 1:
-        raise click.UsageError("--passage is of the one document that --id names.")
+        raise click.UsageError("--passage needs exactly one --id.")
     with place.open() as library:
         target = library.collection(collection)
         for hit in _hits(target, query, hits, mode, where):
-            said = target.judgements.add(query, hit, relevant, rater=rater, note=note)
-            _print(said, as_json=as_json)
+            judgement = target.judgements.add(query, hit, relevant, rater=rater, note=note)
+            _print(judgement, as_json=as_json)
         for id_ in ids:
-            said = target.judgements.add(query, id_, relevant, passage=passage, rater=rater, note=note)
-            _print(said, as_json=as_json)
+            judgement = target.judgements.add(query, id_, relevant, passage=passage, rater=rater, note=note)
+            _print(judgement, as_json=as_json)
 
 
 @command()
@@ -327,9 +327,11 @@ def remove(
         count = library.collection(collection).judgements.remove(query, id_, passage)
     if not count:
         raise BadInputError(
-            f"'{id_}' was not judged for that query. See what was: nearsay judgements list {collection}"
+            f"'{id_}' was not judged for that query. List the judgements: nearsay judgements list "
+            f"{collection}"
         )
-    print_done(Done("removed", "judgements", count), f"taken back: {count:,}", as_json=as_json)
+    message = f"{counted(count, 'judgement')} removed"
+    print_done(Done("removed", "judgements", count), message, as_json=as_json)
 
 
 def _hits(
@@ -341,7 +343,7 @@ def _hits(
         return []
     found = target.search(query, max(ranks), mode=mode, where=where)
     if len(found) < max(ranks):
-        raise BadInputError(f"there is no hit {max(ranks)}: the search gives {len(found)}. Name one of those")
+        raise BadInputError(f"there is no hit {max(ranks)}: the search has {len(found)}. Choose one of those")
     return [found[rank - 1] for rank in ranks]
 
 
@@ -390,7 +392,7 @@ def list_(
         nearsay judgements list notes --queries -n 10
     """
     if queries and (query, id_, relevant) != (None, None, None):
-        raise click.UsageError("--queries lists all of them. Leave --query, --id and --relevant out.")
+        raise click.UsageError("--queries lists all of them. Omit --query, --id and --relevant.")
     with place.open() as library:
         judged = library.collection(collection).judgements
         asked = judged.queries()[:limit] if queries else ()
@@ -403,15 +405,15 @@ def list_(
     else:
         print_rows(rows, _COLUMNS, as_json=as_json)
     if not as_json:
-        print_notes([_said(counts)])
+        print_notes([_counts_text(counts)])
 
 
-def _said(counts: "JudgementCounts") -> str:
+def _counts_text(counts: "JudgementCounts") -> str:
     judged = f"{counted(counts.judgements, 'judgement')} of {counted(counts.queries, 'query', 'queries')}"
-    said = f"{judged}: {counts.relevant:,} relevant, {counts.not_relevant:,} not"
-    gone = [f"{counts.changed:,} of passages changed since"] if counts.changed else []
-    gone += [f"{counts.removed:,} of documents removed since"] if counts.removed else []
-    return "; ".join([said, *gone])
+    text = f"{judged}: {counts.relevant:,} relevant, {counts.not_relevant:,} not"
+    gone = [f"{counts.changed:,} of passages that changed since"] if counts.changed else []
+    gone += [f"{counts.removed:,} of documents that were removed since"] if counts.removed else []
+    return "; ".join([text, *gone])
 
 
 @command()
@@ -455,11 +457,11 @@ def export(
     if as_json:
         print_json(written)
     else:
-        click.echo(_export_said(written))
+        click.echo(_export_text(written))
         print_notes(written.notes)
 
 
-def _export_said(written: "JudgementExport") -> str:
+def _export_text(written: "JudgementExport") -> str:
     among = "" if written.passages is None else f" among {counted(written.passages, 'passage')}"
     kinds = {"evaluation": "judgement", "lines": "judgement", "csv": "judgement", "labelled": "labelled pair"}
     rows = counted(written.rows, kinds.get(written.form, written.form.removesuffix("s")))

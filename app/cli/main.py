@@ -1,7 +1,7 @@
-"""The command's root: its groups, and how it ends.
+"""The root command: its groups, its configuration file, and its exit status.
 
-Exit status 0: done, no hits included. 1: a known error, one clear line with its remedy, or a pipe that nobody
-reads any more. 2: usage. 130: stopped by the user.
+Exit status 0: success, also without hits. 1: a known error, reported in one line with its remedy, or a closed
+pipe. 2: wrong usage. 130: stopped by the user.
 """
 
 import errno
@@ -35,12 +35,12 @@ from nearsay.app.cli.ui import ui
 from nearsay.data.document import visible
 from nearsay.data.errors import NearsayError
 
-_CONFIG = "nearsay.config"  # the file that gives options their defaults
+_CONFIG = "nearsay.config"  # path of the configuration file
 _NO_PLACE = {errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.ELOOP}
 
 
 class _Root(CommandGroup):
-    """Turns what a user can mend into one line and exit status 1."""
+    """Reports errors that the user can fix in one line, with exit status 1."""
 
     def main(self, *given: Any, **named: Any) -> Any:  # noqa: ANN401 - click's own
         """Run the command, with all three standard streams."""
@@ -56,42 +56,43 @@ class _Root(CommandGroup):
             if error.ctx and error.param and error.param.name:
                 source = error.ctx.get_parameter_source(error.param.name)
                 if source is ParameterSource.DEFAULT_MAP:
-                    said = f"{error.message} It stands in {visible(ctx.meta[_CONFIG])}: correct it there."
-                    raise click.BadParameter(said, error.ctx, error.param, error.param_hint) from error
+                    message = f"{error.message} It is set in {visible(ctx.meta[_CONFIG])}: correct it there."
+                    raise click.BadParameter(message, error.ctx, error.param, error.param_hint) from error
             raise
         except NearsayError as error:
             whole = f"{error}: {error.command}" if error.command else str(error)
-            said = "\n".join(" ".join(line.split()) for line in whole.splitlines())
+            message = "\n".join(" ".join(line.split()) for line in whole.splitlines())
             if sys.getfilesystemencoding() != "utf-8" and re.search("[\udc80-\udcff]", "".join(sys.argv)):
-                said += ". This locale cannot read a letter of the command line: set LC_ALL=C.UTF-8"
-            raise click.ClickException(visible(in_the_library(said, ctx))) from error
+                message += ". This locale cannot decode the command line: set LC_ALL=C.UTF-8"
+            raise click.ClickException(visible(in_the_library(message, ctx))) from error
         except OSError as error:
             from nearsay.data.durable import FULL
 
             if error.errno in FULL:
                 sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - Python flushes it
-                said = (
-                    f"no room left to write what is printed ({error.strerror}). Free some space, or print it"
+                message = (
+                    f"no space left for the output ({error.strerror}). Free some space, or redirect the "
                 )
-                raise click.ClickException(f"{said} to another place") from error
+                "output"
+                raise click.ClickException(f"{message} elsewhere") from error
             if error.errno in _NO_PLACE and error.filename is not None:
-                said = f"{error.filename} cannot be used ({error.strerror}). Change its permissions, or name"
-                said += " another place"
-                raise click.ClickException(visible(said)) from error
+                message = (
+                    f"{error.filename} cannot be used ({error.strerror}). Change its permissions, or use"
+                )
+                message += " another path"
+                raise click.ClickException(visible(message)) from error
             raise
         except (KeyboardInterrupt, click.Abort) as stop:
             if isinstance(stop, click.Abort) and not isinstance(stop.__context__, KeyboardInterrupt):
-                raise  # a question was answered by no
-            click.echo(
-                "\nStopped. Whatever was written is kept: the same command does what is missing.", err=True
-            )
+                raise  # the user declined a confirmation
+            click.echo("\nStopped. What was written is kept; run the same command again to finish.", err=True)
             sys.exit(130)
 
 
 def _open_closed_streams() -> None:
-    """Let a standard stream that whoever started us has closed be nothing, as /dev/null is.
+    """Open /dev/null for standard streams that the parent has closed.
 
-    Python has None for it, and the next file to be opened would get its number.
+    Python sets those to None, and the next opened file would get their descriptor.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -101,8 +102,8 @@ def _open_closed_streams() -> None:
 
 
 def _configure(ctx: click.Context, _: click.Parameter, given: Path | None) -> None:
-    """Give options their defaults from a file: the one that is given, or the first of the usual ones."""
-    # By os.path, which raises nothing where there is no home or no right to look.
+    """Set the defaults of options from a file: the given one, or the first that exists of the usual ones."""
+    # os.path does not raise without a home or permissions.
     of_user = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111
     usual = (Path("nearsay.toml"), Path(of_user, "nearsay", "config.toml"))
     file = given or next((place for place in usual if os.path.isfile(place)), None)  # noqa: PTH113
@@ -112,19 +113,20 @@ def _configure(ctx: click.Context, _: click.Parameter, given: Path | None) -> No
 
     try:
         ctx.default_map = _defaults(ctx.command, tomllib.loads(file.read_text("utf-8-sig")), {}, "nearsay")
-    except (OSError, ValueError) as error:  # of TOML and of UTF-8, too
-        said = visible(f"{file}: {error}. Correct it, or name another file by --config")
-        raise click.ClickException(said) from error
+    except (OSError, ValueError) as error:  # including errors of TOML and UTF-8
+        message = visible(f"{file}: {error}. Correct it, or choose another file with --config")
+        raise click.ClickException(message) from error
     ctx.meta[_CONFIG] = str(file.absolute())
 
 
 def _defaults(
     command: click.Command, section: Mapping[str, Any], above: Mapping[str, Any], path: str
 ) -> dict[str, Any]:
-    """What a section says of a command and of all below it, as click's `default_map`.
+    """Return what a section sets for a command and its subcommands, as click's `default_map`.
 
-    above: what the sections around it say, by the long names of options. ValueError for a key that no command
-    of the section has, and for a value of another type
+    above: values of enclosing sections, by option name
+
+    Raises ValueError for a key that no command of the section has, and for a value of the wrong type.
     """
     below = command.commands if isinstance(command, click.Group) else {}
     known = {key for key, _ in _options(command)} if section else {}
@@ -134,9 +136,9 @@ def _defaults(
 
             near = get_close_matches(key, [*known, *below], n=1)
             hint = f"did you mean {near[0]}? See" if near else "see"
-            raise ValueError(f"{path!r} has no option and no command {key!r}; {hint} docs/commands.md")
+            raise ValueError(f"{path!r} has no option or command {key!r}; {hint} docs/commands.md")
         if key in below and not isinstance(value, Mapping):
-            raise ValueError(f"{key!r} is a command of {path!r}: write its options below a line in brackets")
+            raise ValueError(f"{key!r} is a command of {path!r}: put its options into a table of that name")
     values = {**above, **{key: value for key, value in section.items() if key not in below}}
     if isinstance(command, click.Group):
         return {
@@ -151,16 +153,16 @@ def _defaults(
                 wanted = "true or false" if option.is_flag else "a list" if many else "a single value"
                 raise ValueError(f"{key!r} of {path!r} takes {wanted}, not {given!r}")
             if any(isinstance(one, list | dict) for one in (given if many else [given])):
-                raise ValueError(f"{key!r} of {path!r} takes texts and numbers, not {given!r}")
+                raise ValueError(f"{key!r} of {path!r} takes strings and numbers, not {given!r}")
             if any("\0" in str(one) for one in (given if many else [given])):
-                raise ValueError(f"{key!r} of {path!r} holds a zero byte, which no option takes")
-            # As on the command line: a number that is none of the option's kind is refused, and not rounded.
+                raise ValueError(f"{key!r} of {path!r} contains a NUL character, which is not allowed")
+            # As strings, as on the command line: a number of the wrong type is refused, not rounded.
             found[str(option.name)] = given if option.is_flag else [*map(str, given)] if many else str(given)
     return found
 
 
 def _options(command: click.Command) -> Iterator[tuple[str, click.Option]]:
-    """The options of a command and of all below it, by their long names."""
+    """Yield the options of a command and of all its subcommands, by long name."""
     for one in command.params:
         if isinstance(one, click.Option) and not one.hidden and not isinstance(command, click.Group):
             yield max(one.opts, key=len).removeprefix("--"), one

@@ -1,4 +1,4 @@
-"""Options that several commands share: each, and each group of them, is declared once."""
+"""Options, and groups of options, that several commands share."""
 
 import gc
 import os
@@ -16,7 +16,7 @@ from click.core import ParameterSource
 from nearsay.app import ONLY_CHECKED
 from nearsay.app.cli.command import FILE, argument, option
 from nearsay.app.cli.printing import ROWS_FORMAT, print_done, print_notes
-from nearsay.app.cli.progress import ProgressBar, TrainingLine, hearer, stoppable
+from nearsay.app.cli.progress import ProgressBar, TrainingLine, progress_listener, stoppable
 from nearsay.data.document import visible
 from nearsay.data.picture import PICTURES
 from nearsay.data.read_options import Format, ReadOptions, Split, field_names
@@ -35,19 +35,19 @@ _Settings = TypeVar("_Settings")
 
 
 class _EncoderName(click.types.StringParamType):
-    """A name, folder or hub name of an encoder or BERT; a name of the library at hand becomes its folder."""
+    """A name, folder or hub name of an encoder or BERT; a name of the current library becomes its folder."""
 
     name = "encoder"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The value, or the folder that it names."""
+        """Return the value, or the folder of that name."""
         del param
         return value if ctx is None or ctx.resilient_parsing else encoder_named(value, ctx)
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> "list[CompletionItem]":
-        """The encoders and BERTs that come with nearsay or were made in the library; else a path."""
+        """Complete the bundled encoder and those of the library, or else a path."""
         del param
         from click.shell_completion import CompletionItem
 
@@ -59,11 +59,11 @@ class _EncoderName(click.types.StringParamType):
 
 
 ENCODER = _EncoderName()
-_LIBRARY, _DATABASE = "nearsay.library", "nearsay.database"  # in a context's meta: what --library names
+_LIBRARY, _DATABASE = "nearsay.library", "nearsay.database"  # keys in a context's meta
 
 
 def encoder_named(name: str, ctx: click.Context) -> str:
-    """What loads the encoder of a name, as the library at hand knows it; the name itself if it does not."""
+    """Return the source of an encoder by its name in the current library, or the name if unknown there."""
     home = ctx.meta.get(_LIBRARY)
     if home is None or ONLY_CHECKED in ctx.meta or not Path(home, "library.json").is_file():
         return name
@@ -74,7 +74,7 @@ def encoder_named(name: str, ctx: click.Context) -> str:
     database = ctx.meta.get(_DATABASE) or os.environ.get("NEARSAY_DATABASE")
     try:
         library = Library.open(home, database=database, create=False)
-    except NearsayError:  # its catalogue is elsewhere, and where was not said: what lies in the folder counts
+    except NearsayError:  # its catalogue is in an unknown database: use what is in the folder
         return Encoders(Path(home)).source(name)
     with library:
         return library.encoders.source(name)
@@ -82,8 +82,8 @@ def encoder_named(name: str, ctx: click.Context) -> str:
 
 def _remembered(key: str) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
     def remember(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-        if value == "":  # as of a variable that is not set
-            raise click.BadParameter("it is empty. Name one, or leave the option away.", ctx, param)
+        if value == "":  # from an unset variable
+            raise click.BadParameter("it is empty. Give a value, or omit the option.", ctx, param)
         ctx.meta[key] = value
         if ctx.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE:
             ctx.meta[f"{key}.given"] = value
@@ -92,8 +92,8 @@ def _remembered(key: str) -> Callable[[click.Context, click.Parameter, str | Non
     return remember
 
 
-def collections_at_hand(ctx: click.Context, _: click.Parameter, beginning: str) -> list[str]:
-    """The names of the library's collections; none where its catalogue cannot be read."""
+def collection_names(ctx: click.Context, _: click.Parameter, beginning: str) -> list[str]:
+    """Return the library's collections for completion; [] if its catalogue cannot be read."""
     home = Path(ctx.params.get("library") or "library")
     if not (home / "library.json").is_file():
         return []
@@ -103,7 +103,7 @@ def collections_at_hand(ctx: click.Context, _: click.Parameter, beginning: str) 
     from nearsay.indexer.catalogue import collections
     from nearsay.indexer.catalogue.database import Database
 
-    # `Library.open` would bring an old catalogue up to date, for which nobody who presses a key waits.
+    # `Library.open` would migrate an old catalogue, which is too slow for completion.
     inside = sa.URL.create("sqlite", database=str(home / "catalogue.sqlite"))
     try:
         with closing(Database(ctx.params.get("database") or inside)) as found, found.reading() as connection:
@@ -117,9 +117,11 @@ def _rows_format(context: click.Context, _: click.Parameter, value: str) -> None
 
 
 def _rows_as_json(context: click.Context, _: click.Parameter, value: bool) -> bool:
-    """CSV and JSON lines go the way of --json, which a configuration file may ask for where nobody does."""
-    said, said_here = map(context.get_parameter_source, ("format", "as_json"))
-    if value and (said is not ParameterSource.COMMANDLINE or said_here is ParameterSource.COMMANDLINE):
+    """CSV and JSON lines are handled like --json, which may also come from a configuration file."""
+    format_source, json_source = map(context.get_parameter_source, ("format", "as_json"))
+    if value and (
+        format_source is not ParameterSource.COMMANDLINE or json_source is ParameterSource.COMMANDLINE
+    ):
         context.meta[ROWS_FORMAT] = "json"
     return bool(context.meta[ROWS_FORMAT] != "table")
 
@@ -127,12 +129,12 @@ def _rows_as_json(context: click.Context, _: click.Parameter, value: bool) -> bo
 def _field_names(context: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...] | None:
     names = None if value is None else field_names(value)
     if names == ():
-        raise click.BadParameter("it names no field. Name some, or leave the option away.", context, param)
+        raise click.BadParameter("it names no field. Name at least one, or omit the option.", context, param)
     return names
 
 
 def ending(*known: str) -> Callable[[click.Context, click.Parameter, Path | None], Path | None]:
-    """A callback that refuses a file of another format before there is any work; known: without dots."""
+    """Return a callback that rejects other file endings before any work; known: without dots."""
 
     def check(_: click.Context, __: click.Parameter, file: Path | None) -> Path | None:
         from nearsay.data.durable import ending_of
@@ -144,9 +146,9 @@ def ending(*known: str) -> Callable[[click.Context, click.Parameter, Path | None
     return check
 
 
-# What is printed.
+# Output.
 JSON = option("Print one JSON object per line.", "--json")
-ROWS = option(  # of a command that prints rows
+ROWS = option(  # for a command that prints rows
     "Print one JSON object per line.",
     "--json",
     callback=_rows_as_json,
@@ -156,7 +158,7 @@ ROWS = option(  # of a command that prints rows
             type=click.Choice(["table", "csv", "jsonl"]),
             default="table",
             show_default=True,
-            is_eager=True,  # before --json, which goes before it
+            is_eager=True,  # processed before --json, which overrides it
             expose_value=False,
             callback=_rows_format,
             help="Format of the rows that are printed.",
@@ -165,8 +167,8 @@ ROWS = option(  # of a command that prints rows
 )
 LIMIT = option("Maximum number of results to show.", "-n", "--limit", metavar="N", default=20, least=1)
 PLOT = option("Write a chart to this file, .png or .svg.", callback=ending(*PICTURES))
-# What is worked with.
-COLLECTION = argument(shell_complete=collections_at_hand)
+# Input.
+COLLECTION = argument(shell_complete=collection_names)
 WHERE = option(
     "Only use documents that match this filter, as in: year >= 2019 and venue in ('acl', 'emnlp').",
     metavar="EXPR",
@@ -200,7 +202,7 @@ ONE_ENCODER = option("Name or folder of the encoder.", default="all-MiniLM-L6-v2
 BERT = option("Name or folder of the BERT.", metavar="BERT", type=ENCODER)
 FILES = argument("FILE…", required=True, type=FILE)
 SPLIT = option("Split to measure on: judgements in qrels/SPLIT.tsv.", default="test")
-# How it is done.
+# Computation.
 SEED = option("Seed of the random number generator.", least=0)
 SAMPLE = option("Maximum number of items to compute from, drawn at random.", metavar="N", least=1)
 REPLACE = option("Replace the result of an earlier run.")
@@ -229,7 +231,7 @@ MEMORY = option(
     metavar="SIZE",
     shown="the collection's, or unlimited",
 )
-# How a model is trained.
+# Training.
 OUT_ENCODER = option("Folder to write the new encoder to.")
 DEV = option(
     "Judged set to measure on during the training, as in sts:dev.tsv or sts:dev.tsv:left,right,score. The "
@@ -257,7 +259,7 @@ POOLING = option("How token vectors are combined into one vector per text.")
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """How a training in steps resumes, and who is told of it."""
+    """How a training in steps resumes, and where its metrics go."""
 
     inexact_resume: bool = option("Allow resuming with another device, precision or version, with a warning.")
     log_to: tuple[Literal["tensorboard", "wandb", "mlflow"], ...] = option(
@@ -266,9 +268,9 @@ class TrainingRun:
 
     @contextmanager
     def watched(self, before: ProgressBar | None = None) -> "Iterator[Watch]":
-        """Progress and notes on standard error, and Ctrl-C that ends after a step.
+        """Show progress and notes on standard error; Ctrl-C ends the training after its step.
 
-        before: the bar of what comes before the training, which its first step closes
+        before: progress bar of the preparation, which the first step closes
         """
         from nearsay.training.run.training_progress import Watch
 
@@ -277,12 +279,14 @@ class TrainingRun:
 
 
 def refuse_given(why: str, *options: str) -> None:
-    """UsageError if the command line gives one of these, which would change nothing.
+    """Raise UsageError if the command line gives one of these options, which would have no effect.
 
-    A configuration file may have them for all commands, and a job has what that said among its arguments.
+    Not if it comes from a configuration file, which may set it for all commands; a job has the file's options
+    among its arguments.
+
     why: follows the option's name
     """
-    if hearer() is not None:
+    if progress_listener() is not None:
         return
     source = click.get_current_context().get_parameter_source
     for name in options:
@@ -291,21 +295,21 @@ def refuse_given(why: str, *options: str) -> None:
 
 
 def settings_of(kind: Callable[..., _Settings], group: object, **others: Any) -> _Settings:  # noqa: ANN401
-    """The library's settings of a kind: others, and what options of a group are called as its fields are."""
+    """Build a settings dataclass from the group's options of the same names, and `others`."""
     named = (part.name for part in fields(kind))  # type: ignore[arg-type]
     return kind(**{name: getattr(group, name) for name in named if hasattr(group, name)} | others)
 
 
 def text_columns(text: str | None, pair: str | None) -> tuple[str, ...] | None:
-    """Give the names of --text and --pair; None = to be told; UsageError for the second one alone."""
+    """Return the fields of --text and --pair; None: detect them. Raises UsageError for --pair alone."""
     if pair is not None and text is None:
-        raise click.UsageError(f"--pair {pair} names the second text's field; name the first one's by --text")
+        raise click.UsageError(f"--pair {pair} is the field of the second text; add --text for the first")
     return None if text is None else (text,) if pair is None else (text, pair)
 
 
-def note(said: str) -> None:
-    """A sentence on standard error, as those who report while they work tell it."""
-    print_notes([said])
+def note(text: str) -> None:
+    """Print a note on standard error; for callbacks."""
+    print_notes([text])
 
 
 @dataclass(frozen=True)
@@ -319,7 +323,7 @@ class TextFields:
     max_text_bytes: int = MAX_TEXT_BYTES(16 * 2**20)
 
     def reading(self, title: str | None = None) -> ReadOptions:
-        """How the reader reads them."""
+        """Return the options of the reader."""
         return ReadOptions(
             text=self.text,
             title=title,
@@ -333,16 +337,17 @@ class TextFields:
 
 @dataclass(frozen=True)
 class Removal:
-    """Of a command that removes what cannot be brought back."""
+    """Options of a command that removes something permanently."""
 
     dry_run: bool = option("Report what would be removed without removing it.")
     yes: bool = option("Do not ask for confirmation.")
 
     def may(self, what: str, *, harmless: bool = False) -> bool:
-        """Whether to remove it: asked at a terminal, and never where the command only reports.
+        """Return whether to remove it, after asking for confirmation; False for --dry-run.
 
-        harmless: nothing would be lost, so that nobody is asked
-        Ends with exit status 1 for no, and where nobody can answer.
+        harmless: nothing would be lost, so no confirmation is needed
+
+        Exits with status 1 if the user declines, or if there is no terminal to ask at.
         """
         from nearsay.data.errors import BadInputError
 
@@ -351,17 +356,17 @@ class Removal:
         elif not self.yes and not harmless:
             if not _at_a_terminal():
                 raise BadInputError(
-                    f"this would remove {what}; nothing was done, since there is no terminal to ask at. "
-                    "Add --yes"
+                    f"this would remove {what}; nothing was done, because there is no terminal to confirm "
+                    "at. Add --yes"
                 )
             click.confirm(visible(f"Remove {what}?"), abort=True, err=True)
         return not self.dry_run
 
-    def print_done(self, what: str, count: int, said: str, *, as_json: bool) -> None:
-        """Print how many were removed, or would be; said: the first of it in a sentence."""
-        if as_json or not self.dry_run:  # `may` has said the other
+    def print_done(self, what: str, count: int, sentence: str, *, as_json: bool) -> None:
+        """Print how many were, or would be, removed; sentence: the sentence for those that were."""
+        if as_json or not self.dry_run:  # `may` has reported a dry run
             done = Done("would remove" if self.dry_run else "removed", what, count)
-            print_done(done, said, as_json=as_json)
+            print_done(done, sentence, as_json=as_json)
 
 
 def _at_a_terminal() -> bool:
@@ -379,7 +384,7 @@ WORKER_CPUS = option("Number of CPU cores of each worker.", default=1.0)
 
 @dataclass(frozen=True)
 class AtHand:
-    """The library that knows encoders by name, of a command that needs none."""
+    """The library that resolves encoder names, for a command that needs no library otherwise."""
 
     library: str = option(
         "Folder of the library.",
@@ -394,7 +399,7 @@ class AtHand:
 
 @dataclass(frozen=True)
 class Computing(AtHand):
-    """Where something is computed."""
+    """The device to compute on."""
 
     device: str | None = option(
         "Device to compute on: cpu, cuda, cuda:1 or mps.",
@@ -407,7 +412,7 @@ class Computing(AtHand):
 
 @dataclass(frozen=True)
 class Run(Computing):
-    """Where and how an encoder runs."""
+    """The device and precision of an encoder."""
 
     precision: Precision = option(
         "Number format that the encoder computes with; auto chooses the fastest that the device supports.",
@@ -417,7 +422,7 @@ class Run(Computing):
     )
 
     def loaded(self, name: str) -> "Encoder":
-        """An encoder, loaded so."""
+        """Load an encoder with this device and precision."""
         from nearsay.training.sentence.encoder import Encoder
 
         return Encoder.load(name, device=self.device, precision=self.precision)
@@ -425,7 +430,7 @@ class Run(Computing):
 
 @dataclass(frozen=True)
 class Place(AtHand):
-    """The library that is worked in."""
+    """The library to use."""
 
     database: str | None = option(
         "URL of the PostgreSQL database that holds the catalogue.",
@@ -438,9 +443,9 @@ class Place(AtHand):
     )
 
     def open(self, *, create: bool = False, cluster: "Cluster | None" = None) -> "Library":
-        """The library; one that is not there is made only if `create` is true."""
+        """Open the library; it is created only if `create` is true."""
         if "nearsay.indexer" not in sys.modules and gc.isenabled():
-            # What is imported is no garbage: nobody looks for any among its 70,000 objects, now or later.
+            # Imports create 70,000 objects that are never garbage: keep the collector away from them.
             gc.disable()
             try:
                 import nearsay.indexer  # noqa: F401
@@ -455,7 +460,7 @@ class Place(AtHand):
             device=getattr(self, "device", None),
             precision=getattr(self, "precision", "auto"),
             create=create,
-            wait=0.0,  # who holds a collection is told at once
+            wait=0.0,  # report at once that a collection is locked
             cluster=cluster or self._cluster(),
         )
 
@@ -465,12 +470,12 @@ class Place(AtHand):
 
 @dataclass(frozen=True)
 class OnDevice(Computing, Place):
-    """The library that is worked in, and where something is computed."""
+    """The library to use, and the device to compute on."""
 
 
 @dataclass(frozen=True)
 class Encoding(Run, Place):
-    """The library that is worked in, and where and how an encoder runs."""
+    """The library to use, and the device and precision of its encoder."""
 
 
 @dataclass(frozen=True)
@@ -510,7 +515,7 @@ class Sharded(Encoding):
 
 
 def trains_encoder(command: Command) -> Command:
-    """Let the library at hand know of the encoder that the command made in its `out`."""
+    """Register the encoder that the command writes to `out` in the current library."""
 
     @wraps(command)
     def wrapped(*given: Any, out: Path, **options: Any) -> Any:  # noqa: ANN401
@@ -521,9 +526,9 @@ def trains_encoder(command: Command) -> Command:
         try:
             names = note_made(home, out)
         except OSError as error:
-            note(f"it could not be noted in {home} ({error.strerror}): give its folder as --encoder")
+            note(f"it could not be registered in {home} ({error.strerror}): use its folder as --encoder")
         else:
-            print_notes(f"--encoder {name} names it in the library {home}" for name in names)
+            print_notes(f"use it as --encoder {name} in the library {home}" for name in names)
         return result
 
     return wrapped  # type: ignore[return-value]

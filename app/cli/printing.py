@@ -1,4 +1,4 @@
-"""What the commands print: for people, or as JSON lines."""
+"""Output of the commands: text for people, JSON lines or CSV."""
 
 import csv
 import io
@@ -18,7 +18,7 @@ from unicodedata import east_asian_width
 
 import click
 
-from nearsay.app.cli.progress import note_hearer
+from nearsay.app.cli.progress import note_listener
 from nearsay.data.document import beginning, visible
 from nearsay.data.quantity import counted, significant
 from nearsay.data.report import Report
@@ -31,29 +31,29 @@ if TYPE_CHECKING:
     from nearsay.indexer.query.hit import Explanation
     from nearsay.indexer.writing.overview import CollectionOverview
 
-ROWS_FORMAT: Final = "nearsay.rows_format"  # in the context of a command: table, csv, jsonl or json
-LIBRARY_GIVEN: Final = "nearsay.library.given"  # in the context: the library that the command line names
+ROWS_FORMAT: Final = "nearsay.rows_format"  # key in a context's meta: table, csv, jsonl or json
+LIBRARY_GIVEN: Final = "nearsay.library.given"  # key in a context's meta: --library of the command line
 _CSV_COLUMNS: Final = "nearsay.csv_columns"
 _CONTROLS = re.compile("[\x7f-\x9f]")
 _CONTROLS_IN_CSV = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but the tab and the newline
-_ENDLESS = 1_000_000  # columns: no row is wrapped
-_LEAST_WIDTH = 8  # characters of a longer word that a cell has to have room for beside each other
+_ENDLESS = 1_000_000  # columns, so that no row wraps
+_LEAST_WIDTH = 8  # characters of its longest word that a cell must fit
 _REMEDY = re.compile(r": nearsay ((?:(?!\. |: )[^;,])+)$")
 _NUMBER = re.compile(r"-?[\d,.]+")
-_LONGEST = 60  # characters of a value of JSON without a kind
+_LONGEST = 60  # characters of a JSON value of unknown kind
 _PREVIEW = 400  # characters of a passage shown to a person
-_LEAST_SHARE = 0.0005  # of the words in a score, to be seen in its three digits
+_LEAST_SHARE = 0.0005  # smallest share of words visible in three decimals
 _Kind = TypeVar("_Kind")
 
 
 def rows_alone() -> bool:
-    """Whether `--format` asks for rows and nothing beside them: csv or jsonl."""
+    """Return whether `--format` requests rows only: csv or jsonl."""
     context = click.get_current_context(silent=True)
     return context is not None and context.meta.get(ROWS_FORMAT) in ("csv", "jsonl")
 
 
 def print_json(row: object) -> None:
-    """One object as one line of JSON on standard output, or of CSV where `--format` asks for that."""
+    """Print an object as one line of JSON, or as a row of CSV with `--format csv`."""
     value = row
     if isinstance(row, Report) and not rows_alone():
         value = row.to_json()
@@ -64,12 +64,12 @@ def print_json(row: object) -> None:
         _print_csv(cast("Mapping[str, Any]", value), context)
         return
     line = json.dumps(value, ensure_ascii=False, default=str)
-    # JSON lets DEL and the C1 controls stand as they are; a terminal obeys them.
+    # JSON leaves DEL and C1 controls unescaped, which terminals interpret.
     click.echo(_CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", line))
 
 
 def _print_csv(row: Mapping[str, Any], context: click.Context) -> None:
-    """A row under the columns of the first one, which it is printed below; what is nested stays JSON."""
+    """Print a row with the columns of the first one; nested values are printed as JSON."""
     first = _CSV_COLUMNS not in context.meta
     columns = context.meta.setdefault(_CSV_COLUMNS, list(row))
     text = io.StringIO()
@@ -82,41 +82,41 @@ def _print_csv(row: Mapping[str, Any], context: click.Context) -> None:
 
 
 def print_notes(notes: Iterable[str]) -> None:
-    """Plain sentences on standard error, beside the results; a job keeps them for the page, too."""
-    keep = note_hearer()
+    """Print notes on standard error; a job also stores them for the page."""
+    keep = note_listener()
     for note in notes:
         if keep is not None:
             keep(note)
         click.echo(visible(in_the_library(note)), err=True)
 
 
-def in_the_library(said: str, context: click.Context | None = None) -> str:
-    """A sentence whose remedy, the command at its end, works in the library that the command line named."""
+def in_the_library(message: str, context: click.Context | None = None) -> str:
+    """Add --library to the command at the end of a message, if the command line has it."""
     context = context or click.get_current_context(silent=True)
-    remedy = _REMEDY.search(said)
+    remedy = _REMEDY.search(message)
     library = None if context is None else context.meta.get(LIBRARY_GIVEN)
     if context is None or remedy is None or library is None or "--library" in remedy[0]:
-        return said
+        return message
     command: click.Command | None = context.find_root().command
     for name in remedy[1].split():
         command = command.commands.get(name) if isinstance(command, click.Group) else command
     if command is None or not any("--library" in option.opts for option in command.params):
-        return said
-    return f"{said} --library {shlex.quote(library)}"
+        return message
+    return f"{message} --library {shlex.quote(library)}"
 
 
-def print_done(result: object, said: str, *, as_json: bool) -> None:
-    """What was done: as JSON, or as a sentence on standard error."""
+def print_done(result: object, sentence: str, *, as_json: bool) -> None:
+    """Print what was done: as JSON, or as a sentence on standard error."""
     if as_json:
         print_json(result)
     else:
-        print_notes([said])
+        print_notes([sentence])
 
 
 def print_hits(hits: "Hits", *, as_json: bool, by_ranks: bool = False) -> None:
-    """The hits of a search, best first.
+    """Print the hits of a search, best first.
 
-    by_ranks: hybrid put them in order by their ranks, so that scores are no sum of a cosine and words
+    by_ranks: hybrid search ranked them by reciprocal ranks, so scores are not sums of a cosine and words
     """
     for hit in hits:
         if as_json:
@@ -130,7 +130,7 @@ def print_hits(hits: "Hits", *, as_json: bool, by_ranks: bool = False) -> None:
 
 
 def metadata_line(metadata: Mapping[str, Any]) -> str:
-    """The fields of a document with their values as they stand in a filter: 20190308, author.name=Ada."""
+    """Return the fields of a document with their values as in a filter: 20190308, author.name=Ada."""
     from nearsay.indexer.filters.fields import named_values
 
     plain = (
@@ -140,39 +140,40 @@ def metadata_line(metadata: Mapping[str, Any]) -> str:
 
 
 def _parts(hit: "Hit", *, by_ranks: bool) -> str:
-    """What a score is or was made of; nothing where it is a plain cosine."""
+    """Return what a score consists of; "" if it is a plain cosine."""
     scores = hit.scores
     cosine = "" if scores.dense is None else f"cosine {scores.dense:.3f}"
     bm25 = "" if scores.lexical is None else f"BM25 {scores.lexical:.2f}"
     both = ", ".join(part for part in (cosine, bm25) if part)
-    said = ""
+    parts = ""
     if scores.rerank is not None:
-        said = f"judged; {both}" if both else "judged"
+        parts = f"reranked; {both}" if both else "reranked"
     elif scores.fused is None:
-        said = "BM25" if bm25 else ""
+        parts = "BM25" if bm25 else ""
     elif by_ranks:
-        said = f"by ranks; {both}"
+        parts = f"by ranks; {both}"
     else:
         of_words = scores.fused - (scores.dense or 0.0)
         shown = f"words {of_words:.3f}" if of_words >= _LEAST_SHARE else ""
         if hit.explanation is not None and scores.word_share is not None:
             why = f"{scores.word_share:.0%} of a full match by words"
             shown = f"{shown}, {why}" if shown else f"words nothing, {why}"
-        said = " + ".join(part for part in (cosine, shown) if part) if shown else ""
-    return said
+        parts = " + ".join(part for part in (cosine, shown) if part) if shown else ""
+    return parts
 
 
 def _print_passage(
-    found: "Hit | ShownPassage", said: str, below: str = "", why: "Explanation | None" = None
+    found: "Hit | ShownPassage", note: str, below: str = "", why: "Explanation | None" = None
 ) -> None:
-    """A block of lines: rank, score and title, the text or why it matched, and what it comes from.
+    """Print rank, score and title, the text or why it matched, and its metadata.
 
-    said:  behind the title; below: a line of its own under the text
+    note: after the title
+    below: a line under the text
     """
     from nearsay.indexer.catalogue.passages import headline
 
     called = headline(found.title, found.id, found.text)
-    behind = click.style(f"  ({said})", dim=True) if said else ""
+    behind = click.style(f"  ({note})", dim=True) if note else ""
     click.echo(f"{found.rank:3}. {found.score:.3f}  {click.style(visible(called), bold=True)}{behind}")
     width = _terminal_width() - 5
     if why is not None:
@@ -187,11 +188,10 @@ def _print_passage(
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table of left-aligned words and right-aligned numbers.
+    """Print a table with text left-aligned and numbers right-aligned.
 
-    A terminal's width is kept by wrapping the cells, or, where that would leave too little of each, by a
-    line for each cell, as psql does; elsewhere each row is one line. Wide characters (CJK) count as two
-    columns.
+    On a terminal, cells wrap to its width; if they would get too narrow, each cell gets its own line, as in
+    psql. Elsewhere each row is one line. Wide characters (CJK) count as two columns.
     """
     from rich.cells import cell_len
     from rich.console import Console
@@ -232,9 +232,9 @@ def print_rows(
 ) -> None:
     """Print rows as lines of JSON or CSV, or as a table.
 
-    columns: the titles of the table, each with the name of a row's field, or what gives its cell
-    to_json: what is printed of a row as JSON
-    whole:   the one object that --json prints instead of the rows
+    columns: titles of the table, each with a field of the row or a function that returns the cell
+    to_json: converts a row for JSON
+    whole: a single object that --json prints instead of the rows
     """
     if as_json:
         for one in [whole] if whole is not None and not rows_alone() else map(to_json, rows):
@@ -245,7 +245,7 @@ def print_rows(
 
 
 def print_reports(found: Sequence[Report], *, as_json: bool) -> None:
-    """Reports as lines of JSON, or as the tables that a job of the same command shows."""
+    """Print reports as lines of JSON, or as the tables that a job of the same command shows."""
     from nearsay.app.jobs.results import results_of
 
     if as_json:
@@ -258,7 +258,7 @@ def print_reports(found: Sequence[Report], *, as_json: bool) -> None:
 
 
 def print_results(found: "JobResults", *, whole: bool = False) -> None:
-    """The tables of what was reported; whole: also long values of what is of no known kind."""
+    """Print the tables of results; whole: do not truncate long values of unknown kinds."""
     facts: list[Row] = [{"": name, "result": value} for name, value in found.facts.items()]
     longest = None if whole else _LONGEST
     rows = [{_label(name): _line(value, longest) for name, value in row.items()} for row in found.rows]
@@ -279,8 +279,8 @@ def _label(name: str) -> str:
 
 
 def _line(value: str | float, longest: int | None) -> str:
-    """A value of JSON without a kind, cut where it is longer."""
-    if not isinstance(value, str):  # a whole number may name something: no separators
+    """Return a value of unknown kind, truncated if it is too long."""
+    if not isinstance(value, str):  # an integer may be an identifier: no separators
         return significant(value) if isinstance(value, float) else str(value)
     line = " ".join(value.split())
     return line if longest is None or len(line) <= longest else line[: longest - 1] + "…"
@@ -297,7 +297,7 @@ def _json(value: Any) -> str:  # noqa: ANN401 - any JSON value
 
 
 def _terminal_width() -> int:
-    """How many columns there are to write in: at most 110, and 100 where it is not known."""
+    """Return the width to print in: at most 110 columns, 100 without a terminal."""
     return min(110, shutil.get_terminal_size().columns) if sys.stdout.isatty() else 100
 
 
@@ -307,21 +307,21 @@ _Passage = TypeVar("_Passage", bound="ShownPassage")
 
 
 def print_passages(
-    found: Iterable[_Passage], said: Callable[[_Passage], tuple[str, str]], *, as_json: bool
+    found: Iterable[_Passage], texts: Callable[[_Passage], tuple[str, str]], *, as_json: bool
 ) -> None:
-    """The passages in order, each as a block of lines, or as JSON.
+    """Print the passages in order, as text or JSON.
 
-    said: what is told of a passage: behind its title, and in a line of its own
+    texts: returns the texts after a passage's title and below it
     """
     for each in found:
         if as_json:
             print_json(each)
         else:
-            _print_passage(each, *said(each))
+            _print_passage(each, *texts(each))
 
 
 def near_line(near: "Near | None", what: str) -> str:
-    """Which passage is nearest, in a line."""
+    """Return the nearest passage in a line."""
     if near is None:
         return ""
     title = beginning(near.title or near.text, _NEAR_PREVIEW)
@@ -330,14 +330,14 @@ def near_line(near: "Near | None", what: str) -> str:
 
 _SHOWN = 400  # characters of a passage
 _BACKGROUNDS = (230, 229, 228, 227, 226)  # of xterm's 256 colours: pale to strong yellow
-_AGAINST = 224  # pale red: the word pulls the passage away from the query
-_INK = 16  # black, on all of these
-_LEAST = 0.2  # of the largest share: what has less stays unmarked
-_ROUNDING = 0.0005  # what shows in three decimals
+_AGAINST = 224  # pale red: a negative share
+_INK = 16  # black
+_LEAST = 0.2  # of the largest share; smaller ones are not marked
+_ROUNDING = 0.0005  # visible in three decimals
 
 
 def indexed_words(found: "CollectionOverview") -> str:
-    """How many passages of the live generation are in how many indexes, and what becomes of the others."""
+    """Return how many passages of the live generation are indexed, and how the others are searched."""
     from nearsay.indexer.plans.plan import EXACT_UP_TO
 
     others, indexes = counted(found.unindexed, "passage"), found.indexes
@@ -345,43 +345,43 @@ def indexed_words(found: "CollectionOverview") -> str:
     if not indexes:
         return f"{others} {are} compared one by one: up to {EXACT_UP_TO:,} need no index"
     covered = counted(sum(row.count for row in indexes), "passage")
-    said = f"{covered} in {counted(len(indexes), 'index', 'indexes')}"
-    return f"{said}; {others} that came since {are} compared one by one" if found.unindexed else said
+    text = f"{covered} in {counted(len(indexes), 'index', 'indexes')}"
+    return f"{text}; {others} added since {are} compared one by one" if found.unindexed else text
 
 
 def takes_colour() -> bool:
-    """Whether standard output is a terminal that wants colour (https://no-color.org)."""
+    """Return whether standard output is a terminal that supports colour (https://no-color.org)."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def explanation_lines(
     text: str, explanation: "Explanation", *, width: int = 95, in_colour: bool = False
 ) -> list[str]:
-    """The passage's text with its words marked by their shares, and below it why it matched.
+    """Return the passage's text with its words marked by their shares, and below it why it matched.
 
-    width:     characters of a line
-    in_colour: mark words by background colour; without it the shares are told in words alone
-    Control characters of the text are shown as spaces. A long passage is shown from its best sentence on.
+    width: characters of a line
+    in_colour: mark words by background colour; otherwise shares are only listed
+
+    Control characters are shown as spaces. A long passage is shown from its best sentence.
     """
     best = explanation.sentence
     start = best.start if best is not None and best.end > _SHOWN else 0
     end = min(start + _SHOWN, len(text))
     lines = _wrapped(visible(text), start, end, _marks(explanation) if in_colour else {}, width)
-    said = [_sum(explanation)]
+    reasons = [_sum(explanation)]
     if explanation.matched:
-        said.append(f"same words: {', '.join(explanation.matched)}")
+        reasons.append(f"same words: {', '.join(explanation.matched)}")
     if best is not None:
         nearest = beginning(best.text, _SHOWN // 2)
-        said.append(f"nearest sentence, {best.score:.3f} alone: {nearest}")
+        reasons.append(f"nearest sentence, {best.score:.3f} alone: {nearest}")
     if explanation.seen < len(text.rstrip()):
-        said.append(f"the encoder takes the first {explanation.seen} of the {len(text)} characters")
+        reasons.append(f"the encoder read the first {explanation.seen} of {len(text)} characters")
     return lines + [
-        line for one in said for line in textwrap.wrap(visible(one), width, subsequent_indent="  ")
+        line for one in reasons for line in textwrap.wrap(visible(one), width, subsequent_indent="  ")
     ]
 
 
 def _sum(explanation: "Explanation") -> str:
-    """The score as a sum, largest words first."""
     named = dict(explanation.strongest_words())
     parts = [f"{word} {share:+.3f}" for word, share in named.items()]
     words = (*explanation.title, *explanation.words)
@@ -395,9 +395,9 @@ def _sum(explanation: "Explanation") -> str:
 
 
 def _marks(explanation: "Explanation") -> dict[int, int]:
-    """The background of each marked character of the text.
+    """Return the background colours of the marked characters.
 
-    Every word of a passage that is near has some share, so the colours begin at the middle one.
+    Every word of a close passage has some share, so colours start at the median.
     """
     shares = [word.share for word in (*explanation.words, *explanation.title)]
     if not shares:
@@ -422,12 +422,12 @@ def _background(share: float, most: float) -> int | None:
 
 
 def filled(text: str, width: int) -> str:
-    """The text in lines of so many columns, broken at white space."""
+    """Wrap a text to this many columns."""
     return "\n".join(_wrapped(text, 0, len(text), {}, width))
 
 
 def _wrapped(text: str, start: int, end: int, marks: dict[int, int], width: int) -> list[str]:
-    """Lines of the stretch, broken at white space, or within a word that is longer than a line."""
+    """Wrap part of a text at white space, or within words that are longer than a line."""
     lines: list[list[tuple[int, int]]] = [[]]
     room = width
     for found in re.finditer(r"\S+", text[start:end]):
@@ -446,7 +446,7 @@ def _wrapped(text: str, start: int, end: int, marks: dict[int, int], width: int)
 
 
 def _pieces(text: str, first: int, end: int, width: int) -> Iterator[tuple[int, int, int]]:
-    """Where a word is cut so that each piece fits a line, and its columns: two for a character of CJK."""
+    """Split a word into pieces that fit a line, with their width; a CJK character has two columns."""
     columns = 0
     for at in range(first, end):
         own = 2 if east_asian_width(text[at]) in "WF" else 1
@@ -458,7 +458,7 @@ def _pieces(text: str, first: int, end: int, width: int) -> Iterator[tuple[int, 
 
 
 def _styled(text: str, first: int, last: int, marks: dict[int, int]) -> str:
-    """The characters, those of one background in one run."""
+    """Return the characters, with one style per run of the same background."""
     runs = (
         ("".join(text[at] for at in run), colour) for colour, run in groupby(range(first, last), marks.get)
     )

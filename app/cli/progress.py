@@ -1,6 +1,7 @@
 """Progress of a command on standard error and for listeners, and an orderly stop at Ctrl-C or SIGTERM.
 
-A job in the background listens, so that a page can show its progress."""
+A background job is such a listener, so that a page can show its progress.
+"""
 
 import os
 import signal
@@ -19,51 +20,51 @@ if TYPE_CHECKING:
     from nearsay.indexer.vectors.progress import Progress
     from nearsay.training.run.training_progress import TrainingProgress
 
-ProgressHearer: TypeAlias = Callable[["JobProgress"], None]
-NoteHearer: TypeAlias = Callable[[str], None]
+ProgressListener: TypeAlias = Callable[["JobProgress"], None]
+NoteListener: TypeAlias = Callable[[str], None]
 
-_HEARER: ContextVar[ProgressHearer | None] = ContextVar("nearsay_progress_hearer", default=None)
-_NOTED: ContextVar[NoteHearer | None] = ContextVar("nearsay_note_hearer", default=None)
+_LISTENER: ContextVar[ProgressListener | None] = ContextVar("nearsay_progress_listener", default=None)
+_NOTE_LISTENER: ContextVar[NoteListener | None] = ContextVar("nearsay_note_listener", default=None)
 
 
 @contextmanager
-def heard_by(hearer: ProgressHearer, noted: NoteHearer | None = None) -> Iterator[None]:
-    """Report the progress of every bar and line that is made in this block to `hearer`, notes to `noted`."""
-    before, noted_before = _HEARER.set(hearer), _NOTED.set(noted)
+def reporting_to(listener: ProgressListener, note_listener: NoteListener | None = None) -> Iterator[None]:
+    """Report progress of bars and lines created in this block to `listener`, and notes to `note_listener`."""
+    before, notes_before = _LISTENER.set(listener), _NOTE_LISTENER.set(note_listener)
     try:
         yield
     finally:
-        _HEARER.reset(before)
-        _NOTED.reset(noted_before)
+        _LISTENER.reset(before)
+        _NOTE_LISTENER.reset(notes_before)
 
 
-def hearer() -> ProgressHearer | None:
-    """The listener that progress is reported to, if there is one."""
-    return _HEARER.get()
+def progress_listener() -> ProgressListener | None:
+    """Return the listener for progress, if there is one."""
+    return _LISTENER.get()
 
 
-def note_hearer() -> NoteHearer | None:
-    """The listener that notes are reported to, if there is one."""
-    return _NOTED.get()
+def note_listener() -> NoteListener | None:
+    """Return the listener for notes, if there is one."""
+    return _NOTE_LISTENER.get()
 
 
 _SECONDS_BETWEEN_LINES = 10.0
 _SECONDS_BETWEEN_DRAWINGS = 0.2
-_USUAL_COLUMNS = 80  # of a terminal that does not say
+_USUAL_COLUMNS = 80  # of a terminal of unknown width
 _BAR = 10  # columns
 
 
 class _Line:
-    """Keeps one line up to date on a terminal, and writes one every ten seconds elsewhere."""
+    """Updates one line on a terminal; writes a line every ten seconds elsewhere."""
 
-    _look: "JobProgress"  # the last one
+    _latest: "JobProgress"  # the last one
 
     def __init__(self) -> None:
-        """Nothing is drawn yet."""
+        """Draws nothing yet."""
         self._terminal = sys.stderr.isatty()
-        self._hearer = hearer()
-        self._said = time.monotonic()
-        self._drawn = False  # the cursor stands behind a line
+        self._listener = progress_listener()
+        self._drawn_at = time.monotonic()
+        self._drawn = False  # the cursor is at the end of a line
 
     def __enter__(self) -> Self:
         return self
@@ -72,52 +73,52 @@ class _Line:
         self.close()
 
     def close(self) -> None:
-        """Go to the next line; what was drawn stays, as it is now."""
+        """Draw the current state and go to the next line."""
         if self._drawn:
             self._draw()
             click.echo(err=True)
             self._drawn = False
 
     def _show(self, look: "JobProgress") -> None:
-        """Tell the listener, if there is one, and draw where it is time to."""
-        self._look = look
-        if self._hearer is not None:
-            self._hearer(look)
-        if time.monotonic() - self._said >= (
+        """Call the listener, if there is one, and redraw if it is time to."""
+        self._latest = look
+        if self._listener is not None:
+            self._listener(look)
+        if time.monotonic() - self._drawn_at >= (
             _SECONDS_BETWEEN_DRAWINGS if self._terminal else _SECONDS_BETWEEN_LINES
         ):
             self._draw()
 
     def _draw(self) -> None:
-        self._said = time.monotonic()
+        self._drawn_at = time.monotonic()
         if not self._terminal:
-            click.echo(self._look.words(), err=True)
+            click.echo(self._latest.words(), err=True)
             return
-        share, room = self._look.share, _columns() - 1  # a line that wraps cannot be drawn over
+        share, room = self._latest.share, _columns() - 1  # a line that wraps cannot be redrawn
         bar = "" if share is None else f"{'█' * round(_BAR * share):░<{_BAR}} "
-        click.echo("\r\x1b[K" + (bar + self._look.words(room - len(bar)))[:room], err=True, nl=False)
+        click.echo("\r\x1b[K" + (bar + self._latest.words(room - len(bar)))[:room], err=True, nl=False)
         self._drawn = True
 
 
 class ProgressBar(_Line):
-    """A listener to work that is counted."""
+    """Shows the progress of work that is counted."""
 
     def __init__(self, what: str, *, unit: str = "passages") -> None:
-        """`what`: the work, in a word; `unit`: what is counted."""
+        """`what`: the work in a word; `unit`: what is counted."""
         super().__init__()
         self._made_for = self._what, self._unit = what, unit
-        self._begun = self._said
+        self._begun = self._drawn_at
         self.at(0)
 
     def __call__(self, progress: "Progress") -> None:
-        """Show one look at the work."""
+        """Show the progress."""
         self.at(progress.done, progress.total, doing=progress.doing, unit=progress.unit)
 
     def at(self, done: int, total: int | None = None, *, doing: str = "", unit: str = "") -> None:
         """Show how much is done.
 
-        total:       an estimate, which more may be done than
-        doing, unit: where it is other work, or counts something else, than the bar was made for
+        total:       an estimate, which may be exceeded
+        doing, unit: if they differ from those of the bar
         """
         from nearsay.app.jobs import JobProgress
 
@@ -141,31 +142,31 @@ class ProgressBar(_Line):
         )
 
     def _turn_to(self, what: str, unit: str) -> None:
-        """From now on something else is done: said at once, since its first step may take long."""
+        """Start another kind of work; shown at once, since its first step may take long."""
         self.close()
         self._what, self._unit = what, unit
-        self._begun = self._said = time.monotonic()
+        self._begun = self._drawn_at = time.monotonic()
         if self._terminal:
-            self._said -= _SECONDS_BETWEEN_DRAWINGS
+            self._drawn_at -= _SECONDS_BETWEEN_DRAWINGS
         else:
             click.echo(f"{what} …", err=True)
 
 
 class TrainingLine(_Line):
-    """A listener to a training."""
+    """Shows the progress of a training."""
 
     def __init__(self, before: ProgressBar | None = None) -> None:
-        """`before`: the bar of what comes before the training, which its first step closes."""
+        """`before`: progress bar of the preparation, which the first step closes."""
         super().__init__()
         self._before = before
         self._contended = False
-        if self._hearer is not None and before is None:
+        if self._listener is not None and before is None:
             from nearsay.app.jobs import JobProgress
 
-            self._hearer(JobProgress("preparing", "steps", 0, None, None, None, 0.0, None))
+            self._listener(JobProgress("preparing", "steps", 0, None, None, None, 0.0, None))
 
     def __call__(self, progress: "TrainingProgress") -> None:
-        """Show one look at the run; that other programs begin to take the cores is a line of its own."""
+        """Show the progress; a warning that other programs use the cores gets its own line."""
         from nearsay.app.jobs import JobProgress
 
         if self._before is not None:
@@ -193,7 +194,6 @@ class TrainingLine(_Line):
 
 
 def _columns() -> int:
-    """How wide the terminal is; standard output may be another place."""
     try:
         return os.get_terminal_size(sys.stderr.fileno()).columns or _USUAL_COLUMNS
     except (OSError, ValueError):
@@ -202,9 +202,9 @@ def _columns() -> int:
 
 @contextmanager
 def stoppable() -> Iterator[Callable[[], bool]]:
-    """Let the first Ctrl-C or SIGTERM ask the run to end after what it is at; a second one ends it at once.
+    """Make the first Ctrl-C or SIGTERM stop the run after its current step, and a second one at once.
 
-    Gives a function that says whether that was asked.
+    Yields a function that returns whether a stop was requested.
     """
     asked: list[int] = []
 
@@ -213,7 +213,7 @@ def stoppable() -> Iterator[Callable[[], bool]]:
         if asked:
             raise KeyboardInterrupt
         asked.append(number)
-        click.echo("\nstopping after this step; once more stops at once", err=True)
+        click.echo("\nstopping after this step; press again to stop at once", err=True)
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -226,7 +226,7 @@ def stoppable() -> Iterator[Callable[[], bool]]:
 def interruptible(
     listener: Callable[[int, int | None], None], stop: Callable[[], bool] | None
 ) -> Callable[[int, int | None], None]:
-    """Make a listener end what it listens to, with KeyboardInterrupt, once stopping was asked for."""
+    """Make a listener raise KeyboardInterrupt once a stop was requested."""
 
     def listen(done: int, total: int | None) -> None:
         listener(done, total)

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item")
 _BY_DOCUMENT = option("Only return the best passage of each document.")
-_TOGETHER: Final = 64  # queries that are encoded and scored at once
+_TOGETHER: Final = 64  # queries encoded and scored together
 
 
 @dataclass(frozen=True)
 class _How:
-    """The options of a search, as `Collection.search` names them."""
+    """The options of a search, named as in `Collection.search`."""
 
     where: str | None = WHERE
     mode: Literal["dense", "lexical", "hybrid"] = MODE
@@ -45,7 +45,7 @@ def search(
     query: str | None = argument(required=False),
     queries: str | None = option(
         "File of queries to use instead of QUERY: a text file with one per line, a .jsonl, or - for "
-        "standard input. Prints one JSON object per query, or rows as --format says.",
+        "standard input. Prints one JSON object per query, or rows with --format.",
         "-f",
         "--file",
         metavar="FILE",
@@ -84,21 +84,21 @@ def search(
 
 
 def _check_asked(query: str | None, queries: str | None) -> None:
-    """UsageError unless either a query or a file of them is given."""
+    """Raise UsageError unless either a query or a file of queries is given."""
     if query == "-":
         raise click.UsageError("queries on standard input are read with -f: nearsay search COLLECTION -f -")
     if (query is None) is (queries is None):
         both = "give QUERY or -f FILE, not both" if query is not None else "missing argument 'QUERY'"
-        raise click.UsageError(f"{both}. One query is an argument, those of a file are named with -f FILE")
+        raise click.UsageError(f"{both}. Give one query as an argument, or a file of queries with -f FILE")
 
 
 def _answer_all(target: "Collection", source: str, limit: int, how: dict[str, Any]) -> None:
-    """Print an answer a query as JSON; BadInputError at the end if a line could not be asked."""
+    """Print the results of each query as JSON; raises BadInputError at the end if a line is not a query."""
     from nearsay.data.errors import BadInputError
     from nearsay.data.faults import Fault
     from nearsay.data.query_file import iterate_queries
 
-    # Read without the lock of Python's own buffer, at which a reader that still waits would end the process.
+    # Unbuffered: Python aborts at exit if a thread still waits in the buffer's lock.
     stdin = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer) if source == "-" else None
     answered, faults = 0, 0
     for some in _as_they_come(iterate_queries(source, stdin), _TOGETHER):
@@ -119,16 +119,16 @@ def _answer_all(target: "Collection", source: str, limit: int, how: dict[str, An
     if faults:
         rest = ", the others were answered" if answered else ""
         raise BadInputError(
-            f"{faults:,} of the {answered + faults:,} queries in {name} could not be asked{rest}. "
-            "Mend the lines named above, or leave them out"
+            f"{faults:,} of the {answered + faults:,} queries in {name} are invalid{rest}. "
+            "Correct or remove the lines listed above"
         )
     if not answered:
-        raise BadInputError(f"{name} holds no query. Write one a line, or give it as an argument")
+        raise BadInputError(f"{name} contains no query. Write one per line, or give it as an argument")
 
 
 def _as_they_come(items: Iterable[_Item], most: int) -> Iterator[list[_Item]]:
-    """Group what is there by now, at most so many: whoever writes one query and waits is answered at once."""
-    # The last is what ended them: an error, or None.
+    """Group the items that are available, at most `most`, so that a client that waits is answered at once."""
+    # The last item is an error, or None at the end.
     there: queue.Queue[_Item | BaseException | None] = queue.Queue(4 * most)
 
     def read() -> None:

@@ -1,4 +1,4 @@
-"""`nearsay train`: vocabularies, encoders and heads from one's own text."""
+"""`nearsay train`: vocabularies, encoders and heads on your own text."""
 
 import click
 

@@ -60,7 +60,7 @@ class _Head:
 
 @dataclass(frozen=True)
 class _ReaderHead(_Head):
-    """The same, whose texts are longer."""
+    """The same with a longer default length."""
 
     length: int = LENGTH(384)
 
@@ -100,12 +100,12 @@ def classifier(
     from nearsay.data.sentence_examples.labelled_texts import read_labelled_texts
 
     if probe and features is not None:
-        raise click.UsageError("--probe and --features are two ways; take one")
+        raise click.UsageError("--probe and --features cannot be combined: use one of them")
     is_linear = probe or features is not None
     if not is_linear:
         refuse_given("is for a linear layer: add --features or --probe", "pooling", "regularisation")
     if probe:
-        refuse_given("is for --features: a probe takes the encoder's own vectors", "pooling", "length")
+        refuse_given("is for --features: a probe uses the encoder's own vectors", "pooling", "length")
     columns = text_columns(text, pair)
     linear = {"features": features, "pooling": pooling, "regularisation": regularisation}
     _train(lambda place: read_labelled_texts(place, columns, label), head, linear if is_linear else None)
@@ -166,9 +166,9 @@ def _train(
     linear: dict[str, Any] | None,
     settings: "Callable[[], ReaderSettings] | None" = None,
 ) -> None:
-    """Train a head and print what came of it; linear: how a linear layer is fitted instead."""
+    """Train a head and print the results; linear: settings of a linear layer, trained instead."""
     if linear is not None:
-        why = "is for a training in steps, and a linear layer is fitted at once: leave it out"
+        why = "is for training in steps, but a linear layer is fitted directly: omit it"
         refuse_given(why, "epochs", "batch", "learning_rate", "freeze", "seed", "inexact_resume")
     from nearsay.training.run.run_folder import RunFolder
 
@@ -177,7 +177,7 @@ def _train(
     files = {name: read(place) for name, place in places.items() if place is not None}
     for rows in files.values():
         print_notes(getattr(rows, "notes", ()))
-    # Seconds: after all files.
+    # These imports take seconds, so files are checked first.
     from nearsay.training.bert.heads.fine_tuning import FineTuning, Freezing
     from nearsay.training.bert.heads.kinds import LinearFit
     from nearsay.training.bert.heads.train_head import train_head
@@ -202,7 +202,7 @@ def _train(
             precision=head.run.precision,
             exact_resume=not head.resuming.inexact_resume,
         )
-    # a linear layer is solved, not trained in steps that Ctrl-C could end between
+    # a linear layer is solved directly, without steps to stop between
     noted = nullcontext(Watch(report=note, log_to=head.resuming.log_to))
     with noted if linear is not None else head.resuming.watched() as watch:
         result = train_head(

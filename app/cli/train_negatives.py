@@ -17,7 +17,7 @@ from nearsay.app.cli.options import (
     SEED,
     Encoding,
     TextFields,
-    collections_at_hand,
+    collection_names,
     ending,
     settings_of,
 )
@@ -37,13 +37,13 @@ _RANKS = re.compile(r"(\d{1,9})-(\d{1,9})")
 def _ranks(_context: click.Context, _option: click.Parameter, value: str) -> tuple[int, int]:
     found = _RANKS.fullmatch(value.strip())
     if found is None:
-        raise click.BadParameter(f"{value!r} is no range of ranks; give two numbers, as in 10-100")
+        raise click.BadParameter(f"{value!r} is not a range of ranks; give two numbers, as in 10-100")
     return int(found[1]), int(found[2])
 
 
 @dataclass(frozen=True)
 class _Sources:
-    """Where pairs, corpus, encoder and cross-encoder come from."""
+    """Sources of pairs, corpus, encoder and cross-encoder."""
 
     pairs: Path = argument(type=EXISTING)
     columns: tuple[str, ...] | None = COLUMNS(metavar="ANCHOR,POSITIVE")
@@ -55,7 +55,7 @@ class _Sources:
     collection: str | None = option(
         "Collection of --library to mine from, by its stored vectors.",
         metavar="NAME",
-        shell_complete=collections_at_hand,
+        shell_complete=collection_names,
     )
     encoder: str | None = NAMED_ENCODER(shown="the collection's, or all-MiniLM-L6-v2", type=ENCODER)
     cross_encoder: str | None = option(
@@ -67,7 +67,7 @@ class _Sources:
 
 @dataclass(frozen=True)
 class _Mining:
-    """The ranks, margins and score bounds of a negative, how many, and how they are drawn."""
+    """Ranks, margins and score bounds of negatives, their number, and how they are drawn."""
 
     per_anchor: int = option("Number of negatives per anchor.", default=3)
     ranks: tuple[int, int] = option(
@@ -96,7 +96,7 @@ class _Mining:
     seed: int = SEED(0)
 
     def config(self) -> "MiningConfig":
-        """The same for the library."""
+        """Return these settings for the library."""
         from nearsay.training.sentence.negatives.mining_corpus import MiningConfig
 
         first, last = self.ranks
@@ -135,7 +135,7 @@ def negatives(
 
 
 def _write(mined: "MinedNegatives", out: Path) -> None:
-    """Write the rows to a file that is there whole or not at all; BadInputError when there are none."""
+    """Write the rows atomically. Raises BadInputError if there are none."""
     from nearsay.indexer.query.export import write_csv, write_lines
     from nearsay.training.sentence.negatives.candidates import Filter
 
@@ -150,9 +150,9 @@ def _write(mined: "MinedNegatives", out: Path) -> None:
     name, most = max(report.taken.items(), key=lambda item: item[1])
     why = f"; {most:,} candidates were {Filter(name).reason}" if most else ""
     raise BadInputError(
-        f"none of {report.anchors:,} anchors has its negatives among the {report.corpus_texts:,} texts of "
-        f"{report.corpus}{why}, and nothing is written. Ask for fewer negatives, --triplets, smaller "
-        "margins or more ranks, or name a larger corpus"
+        f"none of {report.anchors:,} anchors has enough negatives among the {report.corpus_texts:,} texts of "
+        f"{report.corpus}{why}, so nothing was written. Use fewer negatives, --triplets, smaller "
+        "margins, more ranks or a larger corpus"
     )
 
 
@@ -161,7 +161,7 @@ def _mine(source: _Sources, config: "MiningConfig", fields: TextFields, place: E
     from nearsay.training.sentence.negatives.mining import MiningStage, mine_negatives
 
     if source.corpus and source.collection:
-        raise click.UsageError("--corpus and --collection are two places to mine from: take one of them")
+        raise click.UsageError("--corpus and --collection cannot be combined: use one of them")
     pairs, judged = _pairs(source)
     corpus, encoder = _corpus_and_encoder(source, fields, place, pairs, judged)
     print_notes(corpus.notes)
@@ -177,7 +177,6 @@ def _mine(source: _Sources, config: "MiningConfig", fields: TextFields, place: E
 
 
 def _pairs(source: _Sources) -> "tuple[list[tuple[str, str]], RetrievalSet | None]":
-    """The pairs, and the judged corpus that they are from."""
     from nearsay.data.retrieval_set import read_retrieval_set
     from nearsay.data.sentence_examples.conversion import as_pairs
     from nearsay.data.sentence_examples.reading import read_sentence_examples

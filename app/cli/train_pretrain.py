@@ -1,4 +1,4 @@
-"""`nearsay train vocabulary` and `nearsay train pretrain`: a BERT from nothing but text."""
+"""`nearsay train vocabulary` and `nearsay train pretrain`: a BERT from plain text."""
 
 import os
 from dataclasses import asdict, dataclass
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 def prepare_options(
     text: str | None, breaks: str, *, one_sentence_a_line: bool, strict: bool = False
 ) -> "PrepareOptions":
-    """How the text is cut; `text` is the field of a row that holds it."""
+    """Return how text is split into documents and sentences; text: field of a row that holds it."""
     from nearsay.data.pretraining.prepare_options import Breaks, PrepareOptions
     from nearsay.data.read_options import ReadOptions, Split
 
@@ -108,10 +108,10 @@ def vocabulary(
 
 @dataclass(frozen=True)
 class _Pretraining:
-    """What a BERT is trained on, and how."""
+    """Data and settings of a pretraining."""
 
     vocabulary: str | None = option(
-        "Folder of a vocabulary made by `nearsay train vocabulary`, for a new BERT.", metavar="DIR"
+        "Folder of a vocabulary from `nearsay train vocabulary`, for a new BERT.", metavar="DIR"
     )
     size: str | None = option(
         "Size of a new BERT: tiny, mini, small, medium, base, large, or LAYERSxWIDTH as in 6x384.",
@@ -130,7 +130,7 @@ class _Pretraining:
     one_sentence_a_line: bool = ONE_SENTENCE_A_LINE
     strict: bool = STRICT
     prepared: str | None = option(
-        "Folder to keep the tokenized text in, for reuse by later trainings.", metavar="DIR"
+        "Folder to store the tokenized text in, for reuse by later trainings.", metavar="DIR"
     )
     dev: tuple[str, ...] = option(
         "Held-out text to measure on during the training. Can be repeated.", metavar="TEXT"
@@ -168,13 +168,13 @@ class _Pretraining:
     resuming: TrainingRun = GROUP
 
     def reading(self) -> "PrepareOptions":
-        """How the text is cut."""
+        """Return how text is split into documents and sentences."""
         return prepare_options(
             self.text, self.breaks, one_sentence_a_line=self.one_sentence_a_line, strict=self.strict
         )
 
     def settings(self, texts: tuple[str, ...], precision: Precision) -> "Pretraining":
-        """The same for the library; BadInputError for options that do not go together."""
+        """Return the settings for the library. Raises BadInputError for contradictory options."""
         from nearsay.data.pretraining.example_config import ExampleConfig, Masking, Packing
         from nearsay.training.bert.pretrain import Pretraining
         from nearsay.training.bert.sizes import BertSize
@@ -228,13 +228,13 @@ def pretrain(
     from nearsay.training.sentence.source import find_bert
 
     for some in filter(None, (texts, how.dev)):
-        if os.environ.get("RANK", "0") == "0":  # of several processes the first one reads
+        if os.environ.get("RANK", "0") == "0":  # only the first of several processes reads
             check_text(some, how.reading())
     if how.vocabulary is not None:
         find_vocabulary(how.vocabulary)
     if how.start is not None:
         find_bert(how.start)
-    from nearsay.training.bert.pretrain import pretrain as train  # seconds: after all files
+    from nearsay.training.bert.pretrain import pretrain as train  # takes seconds, so files are checked first
 
     with ProgressBar("preparing", unit="bytes") as bar, how.resuming.watched(bar) as watch:
         result = train(

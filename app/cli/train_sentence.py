@@ -1,4 +1,4 @@
-"""`nearsay train sentence`, `cross-encoder` and `adapt`: from examples, or from a collection alone."""
+"""`nearsay train sentence`, `cross-encoder` and `adapt`: training on examples, or on a collection alone."""
 
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, fields, is_dataclass, make_dataclass, replace
@@ -71,7 +71,7 @@ LOSSES_OF_PAIRS = "Losses: " + "; ".join(f"{loss}, to {loss.row.help}" for loss 
 
 @dataclass(frozen=True)
 class Data:
-    """What is trained and measured on."""
+    """Data to train and evaluate on."""
 
     columns: tuple[str, ...] | None = COLUMNS
     label: str | None = option(
@@ -85,23 +85,23 @@ class Data:
 
 
 def _setting(part: Field[Any]) -> tuple[str, Any, Any]:
-    """The option for a setting of losses: which use it and what is usual, from their table."""
+    """Return the option for a setting of losses; losses that use it and defaults come from their table."""
     usual: dict[str, list[str]] = {}
     for kind in ObjectiveKind:
         if part.name in kind.loss.settings:
             usual.setdefault(kind.loss.usual(part.name), []).append(kind)
     users = [kind for kinds in usual.values() for kind in kinds]
-    told = part.metadata["help"]
+    help_text = part.metadata["help"]
     if len(users) < len(ObjectiveKind) - 1:
-        told += f" For {', '.join(users)}."
+        help_text += f" For {', '.join(users)}."
     if isinstance(part.default, bool):
-        return part.name, bool, option(told)
+        return part.name, bool, option(help_text)
     defaults = [f"{value} for {', '.join(kinds)}" for value, kinds in usual.items() if value]
     shown = "; ".join(defaults) if len(usual) > 1 else next(iter(usual), "")
     if float in get_args(part.type) and "list" not in part.metadata:
-        return part.name, float | None, option(told, shown=shown or None)
+        return part.name, float | None, option(help_text, shown=shown or None)
     metavar = "N,N" if "list" in part.metadata else "NAME"
-    return part.name, str | None, option(told, shown=shown or None, metavar=metavar)
+    return part.name, str | None, option(help_text, shown=shown or None, metavar=metavar)
 
 
 _OF_OBJECTIVES = tuple(part for part in fields(ObjectiveConfig) if part.metadata)
@@ -111,7 +111,7 @@ _Settings: Any = make_dataclass("_Settings", [_setting(part) for part in _OF_OBJ
 
 @dataclass(frozen=True)
 class Objective:
-    """What a sentence encoder is trained by."""
+    """The loss of a sentence encoder."""
 
     objective: ObjectiveKind | None = _OBJECTIVE
     settings: _Settings = GROUP
@@ -120,7 +120,7 @@ class Objective:
 
 @dataclass(frozen=True)
 class Structure:
-    """What a sentence encoder is made of."""
+    """The architecture of a sentence encoder."""
 
     base: str | None = _BASE
     pooling: Literal["cls", "mean", "max", "mean-sqrt-length", "weighted", "last"] | None = POOLING(
@@ -146,7 +146,7 @@ class Structure:
 
 @dataclass(frozen=True)
 class Adapters:
-    """How much of a sentence encoder is trained."""
+    """Which weights of a sentence encoder are trained."""
 
     training_length: int | None = option(
         "Maximum number of tokens in a sequence during training.", shown="--length"
@@ -164,7 +164,7 @@ class Adapters:
 
 @dataclass(frozen=True)
 class Training:
-    """How long and by which steps both kinds of encoders are trained."""
+    """Length and optimisation of a training, for both kinds of encoders."""
 
     epochs: float | None = EPOCHS(shown="by the number of rows")
     steps: int | None = STEPS
@@ -190,7 +190,7 @@ class Training:
 
 @dataclass(frozen=True)
 class CrossModel:
-    """What a cross-encoder is trained by and made of."""
+    """Loss and architecture of a cross-encoder."""
 
     objective: CrossLoss | None = _OBJECTIVE
     negatives: int = option(
@@ -206,7 +206,7 @@ _OF_FILES = ("kind", "columns", "label", "rows", "objective", "guide")
 
 
 def flat(*groups: Any) -> dict[str, Any]:  # noqa: ANN401 - dataclasses
-    """The options of groups, and of groups in them, by their names."""
+    """Return the options of groups, including nested ones, by name."""
     found: dict[str, Any] = {}
     for group in groups:
         for part in fields(group):
@@ -216,7 +216,7 @@ def flat(*groups: Any) -> dict[str, Any]:  # noqa: ANN401 - dataclasses
 
 
 def recipe_of(files: tuple[str, ...], options: Mapping[str, Any]) -> "Recipe":
-    """The recipe that the options name, changed by the other options."""
+    """Return the recipe of the options, or a default one, changed by the other options."""
     from nearsay.data.errors import BadInputError
     from nearsay.training.sentence.fine_tuning.recipe import Recipe, read_recipe
     from nearsay.training.sentence.fine_tuning.settings import (
@@ -229,7 +229,7 @@ def recipe_of(files: tuple[str, ...], options: Mapping[str, Any]) -> "Recipe":
     _require_files(files, given)
     lengths = [name for name in ("epochs", "steps", "minutes") if name in given]
     if len(lengths) > 1:
-        raise BadInputError(f"--{lengths[0]} and --{lengths[1]} both say how long to train. Give one of them")
+        raise BadInputError(f"--{lengths[0]} and --{lengths[1]} both limit the training. Use one of them")
     recipe = read_recipe(given["recipe"]) if "recipe" in given else Recipe()
     structure = {part.name: given[part.name] for part in fields(EncoderStructure) if part.name in given}
     if "pooling" in structure:
@@ -243,7 +243,7 @@ def recipe_of(files: tuple[str, ...], options: Mapping[str, Any]) -> "Recipe":
     if given["inexact_resume"]:
         training["exact_resume"] = False
     if lengths and lengths != ["minutes"]:
-        training.setdefault("minutes", None)  # what a recipe says of it gives way
+        training.setdefault("minutes", None)  # overrides the recipe
     if lengths and lengths != ["steps"]:
         training.setdefault("steps", None)
     if "sampling" in training:
@@ -267,14 +267,13 @@ def recipe_of(files: tuple[str, ...], options: Mapping[str, Any]) -> "Recipe":
 
 
 def _with_guide(one: "SetRecipe") -> "SetRecipe":
-    """A recipe's set, its guide as the library at hand knows it."""
     if one.guide is None:
         return one
     return replace(one, guide=encoder_named(one.guide, click.get_current_context()))
 
 
 def _require_files(files: tuple[str, ...], given: Mapping[str, Any]) -> None:
-    """Raise BadInputError for options about files when there is no file; a recipe tells its own."""
+    """Raise BadInputError for options about files if there are none; recipes have their own."""
     from nearsay.data.errors import BadInputError
 
     if files:
@@ -283,8 +282,8 @@ def _require_files(files: tuple[str, ...], given: Mapping[str, Any]) -> None:
         if given.get(name, False) is not False:
             option = "sample" if name == "rows" else name.replace("_", "-")
             raise BadInputError(
-                f"--{option} is for the files that the command names, and there is none. Name a file, or "
-                f"write {name} into the recipe's [[set]]"
+                f"--{option} applies to files on the command line, and there are none. Add a file, or "
+                f"set {name} in the recipe's [[set]]"
             )
 
 
@@ -406,7 +405,7 @@ def cross_encoder(
 
 
 def _print(results: list["SeedResult"], *, as_json: bool) -> None:
-    """What came of the trainings; KeyboardInterrupt when the last was stopped."""
+    """Print the results of the trainings. Raises KeyboardInterrupt if the last was stopped."""
     from nearsay.training.evaluation.judged.reports import OverSeeds, Trained
     from nearsay.training.sentence.fine_tuning.run_recipe import spread_of
 
@@ -414,7 +413,7 @@ def _print(results: list["SeedResult"], *, as_json: bool) -> None:
     if last is not None and not last.finished:
         raise KeyboardInterrupt
     if last is not None and not last.leads:
-        return  # another of torchrun's processes tells what came of it
+        return  # torchrun's first process prints the results
     done = [(one, one.result) for one in results if one.result is not None]
     trained: list[Report] = [
         Trained(
@@ -443,12 +442,12 @@ def _verdicts(result: "SentenceResult") -> list[str]:
     notes = []
     if result.stopped_early:
         notes.append(
-            f"ended early, after {counted(result.steps, 'step')}: the dev set did not get better any more"
+            f"stopped early after {counted(result.steps, 'step')}: no more improvement on the dev set"
         )
     if result.base_kept:
-        notes.append("no step was better on the dev set than the base, whose weights were kept")
+        notes.append("no step was better on the dev set than the base, so the base's weights were kept")
     if not result.dev and not result.changes:
-        notes.append("nothing was measured; --dev and --evaluate say what the training was worth")
+        notes.append("nothing was evaluated; use --dev and --evaluate to measure the gain")
     return notes
 
 
@@ -482,7 +481,7 @@ def adapt(
     from nearsay.training.run.training_progress import Watch
 
     tests = read_judged_sets(evaluate, note)
-    from nearsay.indexer.encoder_candidate import adapt_to_collection  # seconds: after all files
+    from nearsay.indexer.encoder_candidate import adapt_to_collection  # slow: after checking all files
     from nearsay.training.evaluation.judged.reports import Trained
     from nearsay.training.sentence.adaptation.adapt import Adaptation
 
@@ -504,6 +503,6 @@ def adapt(
         note(f"the encoder is in {out}. Search with it: nearsay index rebuild {collection} --encoder {out}")
     else:
         note(
-            "it is not better than the original, so no encoder was written. Go on with the original, or "
-            "judge some results: nearsay train sentence learns from judgements"
+            "it is not better than the original, so no encoder was written. Keep the original, or judge "
+            "some results: nearsay train sentence learns from judgements"
         )

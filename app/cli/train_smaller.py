@@ -1,4 +1,4 @@
-"""`nearsay train average`, `distill`, `reduce` and `static`: encoders made of other encoders."""
+"""`nearsay train average`, `distill`, `reduce` and `static`: encoders derived from other encoders."""
 
 from itertools import chain, islice
 from pathlib import Path
@@ -41,8 +41,8 @@ def average(
 ) -> None:
     """Average the weights of several encoders that were trained from the same base.
 
-    ENCODER is a folder of an encoder, as made by `nearsay train sentence --seeds 3`. The average is as fast
-    as each of them and often better than all.
+    ENCODER is a folder of an encoder, as created by `nearsay train sentence --seeds 3`. The average is as
+    fast as each of them and often better than all.
 
     \b
     Example:
@@ -61,13 +61,13 @@ def average(
 def _layers(
     _context: click.Context, _option: click.Parameter, value: str | None
 ) -> int | tuple[int, ...] | None:
-    """How many layers, of "3", or which, of "0,2,4"."""
+    """Parse the number of layers, "3", or their numbers, "0,2,4"."""
     if value is None:
         return None
     try:
         numbers = tuple(int(number) for number in value.split(","))
     except ValueError as error:
-        raise click.BadParameter(f"{value!r} is not a number, or numbers with commas between") from error
+        raise click.BadParameter(f"{value!r} is not a number or a list of them, as in 0,2,4") from error
     return numbers if "," in value else numbers[0]
 
 
@@ -80,7 +80,7 @@ def distill(
     ),
     out: Path = OUT_ENCODER,
     keep_layers: int | tuple[int, ...] | None = option(
-        "Make the student from this many layers of the teacher, or from the layers of these numbers, from 0.",
+        "Use this many layers of the teacher for the student, or the layers of these numbers, from 0.",
         metavar="N|N,N",
         type=str,
         callback=_layers,
@@ -126,12 +126,12 @@ def distill(
     from nearsay.training.sentence.source import find_encoder
 
     if (keep_layers is None) == (student is None):
-        raise click.UsageError("name the student: either --keep-layers or --student")
+        raise click.UsageError("choose the student with either --keep-layers or --student")
     RunFolder(out).check()
     folder = nearest_folder(out)
     texts = [read_sentence_examples(file, columns=columns, folder=folder) for file in files]
     for place, one in enumerate(texts):
-        if one.kind is ExampleKind.CLASSES:  # no label is looked at: texts without a class count, too
+        if one.kind is ExampleKind.CLASSES:  # labels are ignored, so texts without a class are used, too
             texts[place] = read_sentence_examples(
                 files[place], kind=ExampleKind.TEXTS, columns=columns, folder=folder
             )
@@ -142,7 +142,7 @@ def distill(
         find_encoder(encoder)
     dev_sets, tests = (read_judged_sets(specs, note) for specs in ([dev] if dev else [], evaluate))
     from nearsay.training.evaluation.judged.reports import Trained
-    from nearsay.training.sentence.compression.distillation import distil  # seconds: after all files
+    from nearsay.training.sentence.compression.distillation import distil  # slow: after checking all files
     from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
 
     options = SentenceTraining(
@@ -192,7 +192,7 @@ def reduce(
     as_json: bool = JSON,
     run: Run = GROUP,
 ) -> None:
-    """Make an encoder with fewer dimensions.
+    """Create an encoder with fewer dimensions.
 
     ENCODER is a name or folder. TEXT is a file, folder, quoted glob, or - for standard input with a few
     thousand texts like those to be searched. Use matryoshka for an encoder that was trained with
@@ -213,8 +213,8 @@ def reduce(
     require_new(out)
     reading = read(sources, fields.reading()) if sources else None
     texts = reading.texts() if reading else iter(())
-    first = [*islice(texts, 1)]  # or the error of a file of which nothing can be used
-    from nearsay.training.sentence.compression.reduction import reduce_encoder, truncate_encoder  # seconds
+    first = [*islice(texts, 1)]  # raises now if no file can be used
+    from nearsay.training.sentence.compression.reduction import reduce_encoder, truncate_encoder  # slow
 
     if reading is None:
         report = truncate_encoder(encoder, out, dimension=dimension)
@@ -248,7 +248,7 @@ def static(
     as_json: bool = JSON,
     run: Run = GROUP,
 ) -> None:
-    """Make a static encoder: one vector per token, and no transformer.
+    """Create a static encoder: one vector per token, and no transformer.
 
     Static encoders are many times faster and less accurate. ENCODER is the name or folder of the encoder to
     start from. TEXT is a file, folder, quoted glob, or - for standard input; a few thousand unlabelled texts
@@ -270,7 +270,7 @@ def static(
         reading = read(sources, fields.reading()) if sources else None
         sample = TextSample(reading.texts() if reading else (), rows, seed=seed)
         print_notes([*(reading.notes if reading else ()), *([sample.note] if sample.note else ())])
-        from nearsay.training.sentence.compression.static_encoder import make_static_encoder  # seconds
+        from nearsay.training.sentence.compression.static_encoder import make_static_encoder  # takes seconds
 
         report = make_static_encoder(
             encoder,

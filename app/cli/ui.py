@@ -1,4 +1,4 @@
-"""`nearsay ui`: the page in the browser."""
+"""`nearsay ui`: the web page."""
 
 import getpass
 import os
@@ -78,13 +78,11 @@ def _password(*, asked: bool, file: Path | None) -> str | None:
         try:
             typed = file.read_text("utf-8-sig").splitlines()[0]
         except (OSError, UnicodeDecodeError, IndexError) as error:
-            raise BadInputError(f"no password can be read from {file}. Put it into its first line") from error
+            raise BadInputError(f"no password can be read from {file}. Put it on the first line") from error
     elif asked and not typed:
         typed = _typed()
     if typed is not None and len(typed) < 8:
-        raise BadInputError(
-            f"a password of {counted(len(typed), 'character')} is guessed quickly. Take at least 8"
-        )
+        raise BadInputError(f"a password of {counted(len(typed), 'character')} is too short. Use at least 8")
     return None if typed is None else hashed(typed)
 
 
@@ -97,6 +95,6 @@ def _typed() -> str:
             return str(click.prompt("Password", hide_input=True, confirmation_prompt=True))
         except getpass.GetPassWarning as error:
             raise BadInputError(
-                "there is no terminal to type a password at. Name its file with --password-file, or put it "
-                "into NEARSAY_UI_PASSWORD"
+                "there is no terminal to enter a password at. Use --password-file, or set the environment "
+                "variable NEARSAY_UI_PASSWORD"
             ) from error

@@ -1,14 +1,14 @@
-"""Long work in processes of its own, recorded in the library: progress, log, cancelling, resuming.
+"""Background jobs, recorded in the library: progress, log, cancelling, resuming.
 
-A job is a `nearsay` command line that goes on in the background. It outlives the page or the terminal that
-started it, waits for its turn (one is at work in a library at a time), and is stopped as a person stops a
-command: what it wrote is kept, and the same again goes on.
+A job is a `nearsay` command that runs in a process of its own. It continues when the page or terminal that
+started it is closed, waits for its turn (one job at a time runs in a library), and stops like a command at
+Ctrl-C: what it wrote is kept, and running it again resumes it.
 
-jobs = Jobs(library)  # light: make one whenever it is wanted
-job = jobs.start(JobKind.ADD, ["documents", "add", "papers", "/data/papers.jsonl"], title="Add papers")
-jobs.get(job.number).state  # as it is now
+    jobs = Jobs(library)  # cheap: create one whenever needed
+    job = jobs.start(JobKind.ADD, ["documents", "add", "papers", "/data/papers.jsonl"], title="Add papers")
+    jobs.get(job.number).state  # the current state
 
-Names of files in the arguments are seen from the folder in which `start` was called: whole paths are safer.
+Relative paths in the arguments are resolved in the folder in which `start` is called.
 """
 
 from nearsay.app.jobs.job import Job, JobKind, JobState

@@ -1,4 +1,4 @@
-"""A job is a `nearsay` command: whether it can be one, and what is added to it in the background."""
+"""The command of a job: checking whether it can run in the background, and the options added to it."""
 
 import json
 import shlex
@@ -15,10 +15,10 @@ from nearsay.app import ONLY_CHECKED
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 
-_NOT_JOBS = {"jobs", "ui"}  # a page and the care for jobs are no jobs
-_COMMAND: Final = "nearsay.app.cli.main:main"  # by name: the command line stands on this, as the page does
+_NOT_JOBS = {"jobs", "ui"}  # these cannot be jobs
+_COMMAND: Final = "nearsay.app.cli.main:main"  # by name: the command line imports this module
 _PLACE: Final = ("library", "database")
-_HOW: Final = {"library", "database", "device", "precision", "as_json"}  # no part of what a job is about
+_HOW: Final = {"library", "database", "device", "precision", "as_json"}  # not part of a job's subject
 _HELP = {"-h", "--help", "--version"}
 
 
@@ -26,57 +26,55 @@ _HELP = {"-h", "--help", "--version"}
 class CheckedCommand:
     """A command that can be a job."""
 
-    arguments: tuple[str, ...]  # what stands behind `nearsay`
-    collection: str | None  # the one that it names
-    product: str | None  # what its --out names; None too with --no-file
-    # The command and its values, without where and how it is run: two that are equal find the same.
+    arguments: tuple[str, ...]  # of `nearsay`
+    collection: str | None  # its argument COLLECTION
+    product: str | None  # the path in --out; None with --no-file
+    # The command and its options, without library and device: equal subjects have equal results.
     subject: Mapping[str, JsonValue]
 
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """The command that arguments name."""
+    """The command that the arguments name."""
 
-    path: tuple[str, ...]  # its name: documents, add
-    rest: tuple[str, ...]  # what stands behind it
+    path: tuple[str, ...]  # such as documents, add
+    rest: tuple[str, ...]  # the arguments after it
     command: click.Command
     context: click.Context  # of its group
 
     @property
     def options(self) -> set[str]:
-        """What it takes: --json, --library."""
+        """Its options: --json, --library."""
         return {name for one in self.command.params if isinstance(one, click.Option) for name in one.opts}
 
 
 def checked(
     arguments: Sequence[str], *, device: str | None = None, precision: str = "auto"
 ) -> CheckedCommand:
-    """The command of these arguments, with --device and --precision where they are known and not said.
+    """Check a job's command; add --device and --precision if they are given here but not in the arguments.
 
-    Arguments are read as the command reads them: BadInputError in its own words if they are not right, if
-    they name a library, or if they want what a job in the background has not.
+    Arguments are parsed as by the command. Raises BadInputError with the command's message if they are wrong,
+    and if they name a library or need a terminal.
     """
     storable(*arguments)
     if _HELP & set(arguments):
-        raise BadInputError("help is shown in a terminal, not by a job. Leave --help and --version away")
+        raise BadInputError("help is shown in a terminal, not by a job. Omit --help and --version")
     try:
         named = _named(arguments)
         context = named.command.make_context(named.path[-1], list(named.rest), parent=named.context)
     except click.UsageError as error:
         path = "nearsay" if error.ctx is None else error.ctx.command_path
         raise BadInputError(f"{path}: {error.format_message()}") from error
-    shown = " ".join(["nearsay", *named.path])  # and no more: an option may hold a password
+    shown = " ".join(["nearsay", *named.path])  # no options: one may contain a password
     if "-" in named.rest:
-        raise BadInputError(f"{shown}: a job reads no standard input. Write it to a file, and name that")
+        raise BadInputError(f"{shown}: a job has no standard input. Write it to a file and use that")
     for option in _PLACE:
         if context.get_parameter_source(option) is ParameterSource.COMMANDLINE:
-            raise BadInputError(
-                f"{shown}: a job works in the library that it is started in. Leave --{option} away"
-            )
+            raise BadInputError(f"{shown}: a job uses the library in which it is started. Omit --{option}")
     added = _of_file(context)
     for option, value in (("device", device), ("precision", None if precision == "auto" else precision)):
-        said = context.get_parameter_source(option) is ParameterSource.COMMANDLINE
-        if value is not None and f"--{option}" in named.options and not said:
+        given = context.get_parameter_source(option) is ParameterSource.COMMANDLINE
+        if value is not None and f"--{option}" in named.options and not given:
             added += [f"--{option}", value]
     collection = context.params.get("collection")
     out = None if context.params.get("no_file") else context.params.get("out")
@@ -91,7 +89,7 @@ def checked(
 
 
 def _of_file(context: click.Context) -> list[str]:
-    """The options that the configuration file gives a command: its job keeps them if the file changes."""
+    """Return the options set by the configuration file: a job keeps them if the file changes."""
     arguments: list[str] = []
     for one in context.command.params:
         given = context.get_parameter_source(str(one.name)) is ParameterSource.DEFAULT_MAP
@@ -108,7 +106,7 @@ def _of_file(context: click.Context) -> list[str]:
 
 
 def background_arguments(arguments: Sequence[str], library: Path) -> list[str]:
-    """The same in a library, with --json where the command has it."""
+    """Return the arguments for a library, with --json if the command has it."""
     named = _named(arguments)
     added = ["--library", str(library)] if "--library" in named.options else []
     if "--json" in named.options and "--json" not in named.rest:
@@ -117,24 +115,24 @@ def background_arguments(arguments: Sequence[str], library: Path) -> list[str]:
 
 
 def shell_line(arguments: Sequence[str], library: Path) -> str:
-    """The same for a terminal, as a person would write it."""
+    """Return the command line as a user would type it."""
     try:
         named = _named(arguments)
-    except click.UsageError:  # of another version of nearsay
+    except click.UsageError:  # from another version of nearsay
         return shlex.join(["nearsay", *arguments])
     added = ["--library", str(library)] if "--library" in named.options else []
     return shlex.join(["nearsay", *named.path, *added, *named.rest])
 
 
 def storable(*texts: str | None) -> None:
-    """BadInputError for a text that a catalogue cannot hold."""
+    """Raise BadInputError for a text that the catalogue cannot store."""
     for text in texts:
         try:
             bad = text is not None and b"\0" in text.encode()
         except UnicodeEncodeError as error:
-            raise BadInputError(f"{text!r} is not Unicode text. Give the file another name") from error
+            raise BadInputError(f"{text!r} is not valid Unicode. Rename the file") from error
         if bad:
-            raise BadInputError(f"{text!r} holds a zero character. Leave it away")
+            raise BadInputError(f"{text!r} contains a NUL character. Remove it")
 
 
 def _named(arguments: Sequence[str]) -> _Named:
@@ -142,17 +140,17 @@ def _named(arguments: Sequence[str]) -> _Named:
     running = click.get_current_context(silent=True)
     defaults = None if running is None else running.find_root().default_map
     context = click.Context(command, info_name="nearsay", default_map=defaults)
-    context.meta[ONLY_CHECKED] = True  # names of encoders are those of the job's library
+    context.meta[ONLY_CHECKED] = True  # encoder names are resolved later, in the job's library
     path: list[str] = []
     rest = list(arguments)
     while isinstance(command, click.Group):
         if not rest or rest[0].startswith("-"):
             raise click.UsageError(
-                f"name a command: {', '.join(command.list_commands(context))}", ctx=context
+                f"choose a command: {', '.join(command.list_commands(context))}", ctx=context
             )
         name, found, rest = command.resolve_command(context, rest)
         if name is None or found is None or (not path and name in _NOT_JOBS):
-            raise click.UsageError(f"'{' '.join([*path, name or ''])}' is no work for a job", ctx=context)
+            raise click.UsageError(f"'{' '.join([*path, name or ''])}' cannot run as a job", ctx=context)
         path.append(name)
         if isinstance(found, click.Group):
             context = click.Context(found, info_name=name, parent=context)
@@ -161,9 +159,9 @@ def _named(arguments: Sequence[str]) -> _Named:
 
 
 def options_of(chosen: Mapping[str, Any]) -> list[str]:
-    """The options of a command as arguments, by their long names with _ for -.
+    """Return options as arguments, by long name with _ instead of -.
 
-    None, False (an absent flag) and an empty list are left away; several values repeat the option.
+    None, False (an absent flag) and empty lists are omitted; several values repeat the option.
     """
     arguments: list[str] = []
     for name, value in chosen.items():
@@ -171,6 +169,6 @@ def options_of(chosen: Mapping[str, Any]) -> list[str]:
             continue
         option = f"--{name.replace('_', '-')}"
         for one in value if isinstance(value, list | tuple) else [value]:
-            said = f"{one:.12g}" if isinstance(one, float) else str(one)
-            arguments += [option] if one is True else [option, said]
+            text = f"{one:.12g}" if isinstance(one, float) else str(one)
+            arguments += [option] if one is True else [option, text]
     return arguments

@@ -1,4 +1,4 @@
-"""One job, as a page shows it."""
+"""A job as recorded in the catalogue, with access to its files."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -13,10 +13,10 @@ from nearsay.data.document import JsonValue
 
 
 class JobKind(StrEnum):
-    """The work of a job: its name in the catalogue, its name for people, and the commands that do it."""
+    """The kind of a job: its name in the catalogue, its displayed name, and its commands."""
 
-    said: str
-    commands: tuple[str, ...]  # one word stands for what else there is in its group
+    label: str
+    commands: tuple[str, ...]  # one word stands for the rest of its group
 
     ADD = "add", "adding", "documents add"
     REMOVE = "remove", "removing", "documents remove", "collections remove"
@@ -45,16 +45,16 @@ class JobKind(StrEnum):
     DOCTOR = "doctor", "doctor", "doctor"
     OTHER = "other", "other"
 
-    def __new__(cls, value: str, said: str = "", *commands: str) -> "JobKind":
-        """A member of that value."""
+    def __new__(cls, value: str, label: str = "", *commands: str) -> "JobKind":
+        """Create a member with this value."""
         member = str.__new__(cls, value)
         member._value_ = value
-        member.said, member.commands = said, commands
+        member.label, member.commands = label, commands
         return member
 
     @classmethod
     def of(cls, arguments: Sequence[str]) -> "JobKind":
-        """The kind of job that a command line is: `["documents", "add", "papers", …]` is an ADD."""
+        """Return the kind of a command: `["documents", "add", "papers", …]` is an ADD."""
         kinds = {command: kind for kind in cls for command in kind.commands}
         return kinds.get(" ".join(arguments[:2])) or kinds.get("".join(arguments[:1])) or cls.OTHER
 
@@ -62,78 +62,78 @@ class JobKind(StrEnum):
 class JobState(StrEnum):
     """waiting → running → done, failed, cancelled or interrupted."""
 
-    WAITING = "waiting"  # for its turn: another job is at work in this library
+    WAITING = "waiting"  # another job of this library is running
     RUNNING = "running"
     DONE = "done"
-    FAILED = "failed"  # its message says why, and what to do
-    CANCELLED = "cancelled"  # by a person; what was written is kept
-    INTERRUPTED = "interrupted"  # by something else: its process was killed, or the machine went off
+    FAILED = "failed"  # its message has the cause and the remedy
+    CANCELLED = "cancelled"  # by a user; what was written is kept
+    INTERRUPTED = "interrupted"  # its process was killed, or the machine was shut down
 
     @property
     def ended(self) -> bool:
-        """Whether no process is at it any more."""
+        """Whether its process has ended."""
         return self not in (JobState.WAITING, JobState.RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job at the moment at which it was looked at; what its methods read is as it is now."""
+    """A job at the time it was read; its methods read the current files."""
 
     number: int
     kind: JobKind
     title: str
-    arguments: tuple[str, ...]  # what stands behind `nearsay` on the command line
-    working_folder: str  # where names of files in the arguments begin
+    arguments: tuple[str, ...]  # of `nearsay`
+    working_folder: str  # relative paths in the arguments start here
     collection: str | None
-    product: str | None  # what it makes: a folder, a file or a name
-    resumes: int | None  # the number of the job that this one goes on with
+    product: str | None  # its output: a folder, file or name
+    resumes: int | None  # number of the job that it resumes
     state: JobState
     pid: int | None
     host: str | None
-    created_at: str  # ISO 8601, UTC, as the other moments
-    started_at: str | None  # None: its turn has not come
-    ended_at: str | None  # None too if it was killed: nobody knows when
+    created_at: str  # ISO 8601 in UTC, as the other times
+    started_at: str | None  # None: waiting for its turn
+    ended_at: str | None  # None also if it was killed: the time is unknown
     exit_code: int | None
-    message: str | None  # why it failed, in a sentence
-    subject: Mapping[str, JsonValue] | None  # its command and their values; None: an older version started it
+    message: str | None  # why it failed
+    subject: Mapping[str, JsonValue] | None  # command and options; None: started by an older version
     library: Path
 
     @property
     def folder(self) -> JobFolder:
-        """Its files."""
+        """The folder with its files."""
         return JobFolder(self.library, self.number)
 
     @property
     def command(self) -> str:
-        """The same for a terminal: `nearsay documents add papers papers.jsonl --library …`."""
+        """The command line: `nearsay documents add papers papers.jsonl --library …`."""
         from nearsay.app.jobs.command_line import shell_line
 
         return shell_line(self.arguments, self.library)
 
     @property
     def stopping(self) -> bool:
-        """Whether it was asked to stop and has not ended yet."""
+        """Whether a stop was requested and it has not ended yet."""
         return not self.state.ended and self.folder.times_asked_to_stop > 0
 
     def seconds(self, now: datetime | None = None) -> float | None:
-        """How long it has worked, up to its end or to `now`; None where nobody knows."""
-        if self.started_at is None or (self.ended_at is None and self.state.ended):  # it waits, or was killed
+        """Return how long it has run, until its end or `now`; None if that is unknown."""
+        if self.started_at is None or (self.ended_at is None and self.state.ended):  # waiting, or killed
             return None
         end = datetime.fromisoformat(self.ended_at) if self.ended_at else now or datetime.now(UTC)
         return max((end - datetime.fromisoformat(self.started_at)).total_seconds(), 0.0)
 
     def progress(self) -> JobProgress | None:
-        """How far it is, or was when it ended; None if it has not said."""
+        """Return its progress, or the last one before its end; None if it reported none."""
         return self.folder.progress()
 
     def log(self, last: int | None = None) -> list[str]:
-        """The lines of its standard error: notes, warnings, errors; last: only so many of the end."""
+        """Return the lines of its standard error: notes, warnings, errors; last: only this many."""
         return self.folder.log(last)
 
     def notes(self) -> tuple[str, ...]:
-        """The sentences that it said beside its results: what was compared in part, what was left out."""
+        """Return its notes, such as what was sampled or left out."""
         return self.folder.notes()
 
     def output(self, first: int | None = None) -> list[Any]:
-        """What it printed, line by line: JSON values, and text where a line is none; first: only so many."""
+        """Return its output by line: JSON values, or text for other lines; first: only this many."""
         return list(itertools.islice(self.folder.output(), first))

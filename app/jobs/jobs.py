@@ -1,4 +1,4 @@
-"""The jobs of a library, and the process of each."""
+"""The jobs of a library, and their processes."""
 
 import contextlib
 import os
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
     from nearsay.indexer.catalogue.jobs import JobRow, NewJob
 
 
-# -P: modules that lie in the working folder shadow nothing.
+# -P: modules in the working folder must not shadow others.
 CHILD = (sys.executable, "-P", "-X", "utf8", "-m", "nearsay.app.cli.child")
 
 
 def spawn(folder: JobFolder, lock: int, *, working_folder: Path, database: str | None) -> int:
-    """Start the process of a job, `nearsay.app.cli.child`, in a session of its own; its process id.
+    """Start the process of a job, `nearsay.app.cli.child`, in its own session; returns its process id.
 
-    lock:     the descriptor of the job's lock, which the child goes on holding when it is closed here
-    database: the URL of a PostgreSQL catalogue: through the environment, since others see arguments
+    lock: descriptor of the job's lock, which the child still holds when it is closed here
+    database: URL of a PostgreSQL catalogue; passed in the environment, because other users can see arguments
     """
-    environment = {  # NEARSAY_UI…: the page's password and what else it was told
+    environment = {  # NEARSAY_UI…: the page's password and settings
         name: value
         for name, value in os.environ.items()
         if name not in ("NEARSAY_DATABASE", "NEARSAY_LIBRARY") and not name.startswith("NEARSAY_UI")
     }
     if database is not None:
         environment["NEARSAY_DATABASE"] = database
-    environment["NEARSAY_CONFIG"] = os.devnull  # what a file said is among the job's arguments
+    environment["NEARSAY_CONFIG"] = os.devnull  # the job's arguments include its options
     arguments = [str(folder.library), str(folder.number), str(lock)]
     with writing(folder.path), folder.output_file.open("ab") as output, folder.log_file.open("ab") as log:
         try:
@@ -56,23 +56,20 @@ def spawn(folder: JobFolder, lock: int, *, working_folder: Path, database: str |
         except OSError as error:
             raise NearsayError(
                 f"no process could be started in {working_folder} ({error.strerror}). "
-                "Check that the folder is there and that there is memory left, then start it again"
+                "Check that the folder exists and that there is free memory, then start it again"
             ) from error
     threading.Thread(target=process.wait, name=f"job {folder.number}", daemon=True).start()
     return process.pid
 
 
-_MOST = 2**63 - 1  # what the catalogue counts to
+_MOST = 2**63 - 1  # largest number in the catalogue
 
 
 class Jobs:
-    """Starts long work in processes of its own, and reads how far it is. Safe to share between threads."""
+    """Starts jobs and reads their state. Thread-safe."""
 
     def __init__(self, library: "Library", *, precision: str = "auto") -> None:
-        """Take part in the jobs of a library.
-
-        precision: for encoders that jobs load, where their arguments say none; the device is the library's
-        """
+        """precision: of encoders that jobs load, unless their arguments set it; device: the library's."""
         self._library = library
         self._precision = precision
 
@@ -85,22 +82,22 @@ class Jobs:
         collection: str | None = None,
         product: str | None = None,
     ) -> Job:
-        """Start `nearsay …arguments…` in a process of its own; what comes back waits or runs already.
+        """Start `nearsay …arguments…` in the background; the returned job is waiting or running.
 
-        kind:       what it does; `JobKind.of(arguments)` knows
-        arguments:  without --library, --database and --json, which are added
-        title:      for people; the command line if left out
-        collection: the one that it is about; the one that the arguments name if left out
-        product:    the folder, file or name that it makes; what --out names if left out
+        kind: from `JobKind.of(arguments)`
+        arguments: without --library, --database and --json, which are added
+        title: default: the command line
+        collection: default: the one in the arguments
+        product: output folder, file or name; default: the path in --out
 
-        BadInputError, in the command's own words, if the arguments are not right: then nothing was started.
+        Raises BadInputError with the command's message if the arguments are wrong; then nothing is started.
         """
         from nearsay.indexer.catalogue.jobs import NewJob
         from nearsay.indexer.catalogue.store import now
 
         working_folder = str(Path.cwd())
         storable(title, collection, product, working_folder)
-        arguments = [str(argument) for argument in arguments]  # a member of a StrEnum is not what click knows
+        arguments = [str(argument) for argument in arguments]  # click does not accept StrEnum members
         command = checked(arguments, device=self._library.store.device, precision=self._precision)
         new = NewJob(
             kind=kind,
@@ -118,11 +115,11 @@ class Jobs:
     def list(
         self, state: JobState | None = None, collection: str | None = None, limit: int | None = 200
     ) -> list[Job]:
-        """The jobs, the newest first; state, collection: only those; limit: at most so many."""
+        """Return the jobs, newest first; state, collection: only those; limit: at most this many."""
         from nearsay.indexer.catalogue import jobs as rows
 
         recorded = None if state is None else [state]
-        if state is JobState.INTERRUPTED:  # what the catalogue takes for alive may have been killed
+        if state is JobState.INTERRUPTED:  # jobs that are alive in the catalogue may have been killed
             recorded = [JobState.INTERRUPTED, JobState.WAITING, JobState.RUNNING]
         certain = state in (None, JobState.DONE, JobState.FAILED, JobState.CANCELLED)
         with self._library.store.database.reading() as connection:
@@ -133,34 +130,34 @@ class Jobs:
         return [job for job in jobs if state in (None, job.state)][:limit]
 
     def get(self, number: int) -> Job:
-        """The job of that number; BadInputError if there is none."""
+        """Return a job. Raises BadInputError if it does not exist."""
         row = self._row(number)
         if row is None:
-            raise BadInputError(f"there is no job {number} in this library. See which are: nearsay jobs list")
+            raise BadInputError(f"there is no job {number} in this library. List them: nearsay jobs list")
         return self._job(row)
 
     def wait(self, number: int) -> Job:
-        """The job when it has ended."""
+        """Wait until a job has ended and return it."""
         wait_until_free(self.get(number).folder.lock_file)
         return self.get(number)
 
     def cancel(self, number: int) -> Job:
-        """Ask a job to end after what it is at; asked again, to end at once. It takes a moment.
+        """Request a stop after the current step; a second request stops it at once. It takes a moment.
 
-        What it wrote is kept, and `resume` goes on. It is asked through a file, so that no other process can
-        be meant, whatever host it is on. BadInputError if it has ended.
+        What it wrote is kept, and `resume` continues. The request is a file, so that it works across hosts
+        and cannot hit another process. Raises BadInputError if it has ended.
         """
         job = self.get(number)
         if job.state.ended:
             again = job.command if job.state is JobState.DONE else f"nearsay jobs resume {number}"
-            raise BadInputError(f"job {number} has ended: {job.state}. Start the same again: {again}")
+            raise BadInputError(f"job {number} has ended: {job.state}. Run it again: {again}")
         job.folder.ask_to_stop()
         return job
 
     def resume(self, number: int) -> Job:
-        """Start the same as a new job, which goes on where the former stopped.
+        """Start the same command as a new job, which continues where the former stopped.
 
-        BadInputError while that one lives, when it is done, and when a resume of it lives or is done.
+        Raises BadInputError while that one is alive, if it is done, and if a resume of it is alive or done.
         """
         from nearsay.indexer.catalogue.jobs import NewJob
         from nearsay.indexer.catalogue.store import now
@@ -168,11 +165,12 @@ class Jobs:
         job = self.get(number)
         if not job.state.ended:
             raise BadInputError(
-                f"job {number} is still {job.state}. Let it end, or stop it: nearsay jobs cancel {number}"
+                f"job {number} is still {job.state}. Wait for its end, or stop it: nearsay jobs cancel "
+                f"{number}"
             )
         if job.state is JobState.DONE:
             raise BadInputError(
-                f"job {number} is done, so there is nothing to resume. To do the same again: {job.command}"
+                f"job {number} is done, so there is nothing to resume. To run it again: {job.command}"
             )
         later = self.successor(number)
         if later is not None and (later.state is JobState.DONE or not later.state.ended):
@@ -185,7 +183,7 @@ class Jobs:
         return self._begin(new, known=number if later is None else later.number)
 
     def successor(self, number: int) -> Job | None:
-        """The job that goes on with a job; the last of them if that was resumed, too. None if none does."""
+        """Return the last job that resumed this one, directly or indirectly; None if there is none."""
         numbers, found = {number}, None
         for job in reversed(self.list(limit=None)):
             if job.resumes in numbers:
@@ -194,7 +192,7 @@ class Jobs:
         return found
 
     def remove(self, *numbers: int) -> None:
-        """Forget jobs, all or none; what they made stays. BadInputError while one of them lives."""
+        """Delete jobs, all or none; their results are kept. Raises BadInputError if one of them is alive."""
         from nearsay.indexer.catalogue import jobs as rows
 
         jobs = [self.get(number) for number in dict.fromkeys(numbers)]
@@ -209,7 +207,7 @@ class Jobs:
                 rows.delete(connection, job.number)
 
     def _begin(self, new: "NewJob", known: int = 0) -> Job:
-        """known: the newest job that resumes what this one does, as far as has been looked."""
+        """known: the newest known job that resumes the same one"""
         from nearsay.indexer.catalogue import jobs as rows
         from nearsay.indexer.catalogue.store import now
 
@@ -219,12 +217,12 @@ class Jobs:
                 at_once = None if new.resumes is None else rows.resumed(connection, new.resumes, known)
                 if at_once is not None:
                     raise BadInputError(
-                        f"job {new.resumes} was resumed at this moment as job {at_once}. "
+                        f"job {new.resumes} was just resumed as job {at_once}. "
                         f"See: nearsay jobs show {at_once}"
                     )
                 number = rows.create(connection, new)
                 folder = JobFolder(store.folder, number)
-                lock = folder.make()  # before anyone sees the job: one without a lock is taken for dead
+                lock = folder.make()  # before the job is visible: one without a lock counts as dead
                 held.callback(os.close, lock)
             try:
                 pid = spawn(
@@ -243,11 +241,11 @@ class Jobs:
             return self.get(number)
 
     def _database_url(self) -> str | None:
-        """The URL of a catalogue that is not inside the library, with its password."""
+        """Return the URL of a catalogue outside of the library, with its password; None if it is inside."""
         store = self._library.store
         url = store.database.engine.url
         if store.database.dialect == "sqlite":
-            file = Path(url.database or "").absolute()  # the process may have another working folder
+            file = Path(url.database or "").absolute()  # the child may have another working folder
             if file.resolve() == store.folder / "catalogue.sqlite":
                 return None
             url = url.set(database=str(file))
@@ -262,14 +260,13 @@ class Jobs:
             return rows.find(connection, number)
 
     def _job(self, row: "JobRow") -> Job:
-        """The job, with a state that is true now."""
         state, folder = JobState(row.state), self._library.store.folder
         try:
             alive = state.ended or JobFolder(folder, row.number).alive
-        except OSError:  # it is another user's, perhaps: the catalogue's word stands
+        except OSError:  # perhaps another user's: trust the catalogue
             alive = True
         if not alive:
-            # It may have ended since the row was read; a process says so before it lets go of its lock.
+            # It may have ended since the row was read: a process records that before it releases its lock.
             row = self._row(row.number) or row
             state = JobState(row.state) if JobState(row.state).ended else JobState.INTERRUPTED
         values = {name: getattr(row, name) for name in row.__slots__}

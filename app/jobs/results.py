@@ -1,4 +1,4 @@
-"""What a command reported or a job found, as the tables that the command line and the page show."""
+"""Results of commands and jobs as the tables that the command line and the page show."""
 
 import json
 import textwrap
@@ -34,25 +34,25 @@ if TYPE_CHECKING:
     from nearsay.training.sentence.negatives.candidates import MiningReport
 
 _FEW_FACTS = 12
-_NAME = 40  # characters of a cluster's name, the indent among them
-_PASSAGE = 40  # of its example
+_NAME = 40  # characters of a cluster's name with its indent
+_PASSAGE = 40  # characters of its example
 _OTHERS = ("_dot", "_euclidean", "_manhattan")
 
 
 @dataclass(slots=True)
 class JobResults:
-    """Tables of text and numbers, ready to be shown; what a job did not print is empty."""
+    """Tables of text and numbers, ready to be shown; empty ones were not reported."""
 
-    changes: list[Row] = field(default_factory=list)  # a judged set a row: before, after, interval
-    figures: list[Row] = field(default_factory=list)  # of evaluations, a set a row
+    changes: list[Row] = field(default_factory=list)  # a row per judged set: before, after, interval
+    figures: list[Row] = field(default_factory=list)  # of evaluations, a row per set
     facts: dict[str, str] = field(default_factory=dict)  # single figures: steps, seconds, dev figures
     tables: list[list[Row]] = field(default_factory=list)  # of other reports
-    rows: list[Row] = field(default_factory=list)  # JSON without a kind that is known
-    lines: list[str] = field(default_factory=list)  # what is said in sentences, and what is no JSON
+    rows: list[Row] = field(default_factory=list)  # JSON of unknown kind
+    lines: list[str] = field(default_factory=list)  # sentences, and lines that are not JSON
 
 
 def read_results(output: Sequence[Any]) -> JobResults:
-    """Sort what a job printed; output: as `Job.output` gives it."""
+    """Sort a job's output into tables; output: from `Job.output`."""
     known: list[Report] = []
     rows: list[Row] = []
     lines: list[str] = []
@@ -72,7 +72,7 @@ def read_results(output: Sequence[Any]) -> JobResults:
 
 
 def results_of(found: Iterable[Report]) -> JobResults:
-    """Reports as the command line and the page show them; KeyError for one of a kind without tables."""
+    """Return the tables of reports. Raises KeyError for a report of a kind without tables."""
     kinds: dict[str, list[Report]] = {}
     for report in found:
         kinds.setdefault(report.REPORT, []).append(report)
@@ -105,7 +105,7 @@ def _over_seeds(spreads: Sequence["OverSeeds"], found: JobResults) -> None:
 
 
 def changes_table(changes: Iterable["JudgedChange"]) -> list[Row]:
-    """What judged sets gave before and after a training, a set a row."""
+    """Return the figures of judged sets before and after a training, a row per set."""
     return [
         {
             "set": one.set,
@@ -122,9 +122,9 @@ def changes_table(changes: Iterable["JudgedChange"]) -> list[Row]:
 
 
 def evaluation_row(one: "Evaluation", *, every_similarity: bool = False) -> Row:
-    """What an encoder reached on a judged set: the figure that decides, and the others.
+    """Return an encoder's results on a judged set: the main metric, then the others.
 
-    every_similarity: also those of dot products and distances, beside the cosine's
+    every_similarity: also metrics of dot products and distances
     """
     counts = (
         counted(value, "query" if name == "queries" else name.removesuffix("s"), name).replace("_", " ")
@@ -141,22 +141,22 @@ def evaluation_row(one: "Evaluation", *, every_similarity: bool = False) -> Row:
     for name, value in one.metrics.items():
         if name != one.main and (every_similarity or not name.endswith(_OTHERS)):
             row[figure_name(name)] = shown_figure(name, value)
-    return row | {"cut": one.truncated, "seconds": round(one.seconds, 1)}
+    return row | {"truncated": one.truncated, "seconds": round(one.seconds, 1)}
 
 
 def _evaluations(measured: Sequence["Evaluation"], found: JobResults) -> None:
-    """A row a set, in which the cosine speaks for all similarities unless there is room for them."""
+    """A row per set; metrics of other similarities than the cosine are shown only for a single set."""
     found.figures += [evaluation_row(one, every_similarity=len(measured) == 1) for one in measured]
 
 
 def _layer_scores(scores: Sequence["LayerScore"], found: JobResults) -> None:
-    """A row for each layer and combination, a column for each pooling, by the figure that decides."""
+    """A row for each layer and combination, a column for each pooling, with the main metric."""
     measure = next(iter(scores[0].figures))
     best = max(scores, key=lambda one: one.figures[measure])
     cells = {(one.layers, str(one.pooling)): one.figures[measure] for one in scores}
     poolings = [
         str(one.pooling) for one in scores if one.layers == scores[-1].layers
-    ]  # of the first, not all
+    ]  # combinations may lack some
     rows: list[Row] = []
     for layers in dict.fromkeys(one.layers for one in scores):
         row: Row = {"layer": layers}
@@ -167,7 +167,7 @@ def _layer_scores(scores: Sequence["LayerScore"], found: JobResults) -> None:
 
 
 def _improvements(improvements: Sequence["Improvement"], found: JobResults) -> None:
-    """What was tried to improve a search, a candidate a row; the last line is what is recommended."""
+    """A row for each candidate; the last line is the recommendation."""
     for report in improvements:
         found.tables.append(
             [
@@ -188,14 +188,16 @@ def _improvements(improvements: Sequence["Improvement"], found: JobResults) -> N
             ]
         )
         live = [
-            f"{figure:.3f} on {counted(count, 'query', 'queries')} to {what}"
+            f"{figure:.3f} on {counted(count, 'query', 'queries')} {what}"
             for figure, count, what in (
-                (report.live, report.training_queries, "learn from"),
-                (report.live_tested, report.test_queries, "measure on"),
+                (report.live, report.training_queries, "of the training part"),
+                (report.live_tested, report.test_queries, "of the test part"),
             )
             if figure is not None
         ]
-        found.lines += [f"as it is: nDCG@10 {', '.join(live)}; the table has what each gains"] if live else []
+        found.lines += (
+            [f"live: nDCG@10 {', '.join(live)}; the table has each candidate's gain"] if live else []
+        )
         found.lines += [*report.notes, f"recommended: {report.recommended}{', live' * report.applied}"]
 
 
@@ -205,7 +207,7 @@ def _sentences(some: Iterable[Any], found: JobResults) -> None:
 
 
 def _plain_figures(some: Sequence[Report], found: JobResults) -> None:
-    """Each number and text under its name; what was not measured and what is nested is left out."""
+    """Numbers and texts by name, without nested values and those not measured."""
     for report in some:
         found.facts |= {
             name.replace("_", " "): _number(value)
@@ -250,12 +252,12 @@ def _compared_encoders(encoders: Sequence["ComparedEncoder"], found: JobResults)
 
 
 def _plans(some: Sequence["TunedPlan"], found: JobResults) -> None:
-    """What a plan promises, and a row each candidate at the setting that it was left at."""
+    """The contract of a plan, and a row for each candidate with its final setting."""
     for plan in (report.plan for report in some):
         found.facts["contract"] = str(plan.contract)
         found.facts["measured"] = f"at {counted(plan.measured_at, 'passage')} with {plan.evidence}"
         if plan.check is not None:
-            found.facts["looked at again"] = (
+            found.facts["checked again"] = (
                 f"at {counted(plan.check.passages, 'passage')}: recall {plan.check.recall:.3f} of "
                 f"{counted(plan.check.queries, 'stored vector')}, estimated on passages"
             )
@@ -295,12 +297,12 @@ def _measured(candidate: str, row: "Measured | GpuMeasured", searched: Mapping[s
 
 
 def built_words(kind: str, shape: Mapping[str, int]) -> str:
-    """How an index is built: ivf (lists 64)."""
+    """Return how an index is built: ivf (lists 64)."""
     return f"{kind} ({settings_words(shape)})" if shape else str(kind)
 
 
 def settings_words(values: Mapping[str, int]) -> str:
-    """The settings of a search: probes 8, k_factor 4."""
+    """Return the settings of a search: probes 8, k_factor 4."""
     return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
@@ -308,7 +310,7 @@ _MARKS: Final = {"building": "…", "ready": "○", "live": "●", "retired": "�
 
 
 def generation_row(row: "GenerationRow", segments: Iterable["SegmentRow"]) -> Row:
-    """A line of the table of generations; segments: of the whole collection."""
+    """Return a row of the table of generations; segments: of the whole collection."""
     from nearsay.indexer.plans.plan import Plan
 
     own = [segment for segment in segments if segment.generation == row.number]
@@ -324,8 +326,8 @@ def generation_row(row: "GenerationRow", segments: Iterable["SegmentRow"]) -> Ro
         "contract": str(plan.contract),
         "segments": len(own),
         "size": size_words(sum(segment.bytes for segment in own)),
-        "cut texts": row.truncated,
-        "made": row.created_at[:16].replace("T", " "),
+        "truncated": row.truncated,
+        "created": row.created_at[:16].replace("T", " "),
         "went live": (row.promoted_at or "")[:16].replace("T", " "),
     }
 
@@ -333,12 +335,12 @@ def generation_row(row: "GenerationRow", segments: Iterable["SegmentRow"]) -> Ro
 def _mined(some: Sequence["MiningReport"], found: JobResults) -> None:
     from nearsay.training.sentence.negatives.candidates import Filter
 
-    known = {*Filter}  # a report of another version may name others
+    known = {*Filter}  # reports of other versions may have others
     _plain_figures(some, found)
     for report in some:
         found.tables.append(
             [
-                {"left out as": Filter(name).reason if name in known else name, "candidates": count}
+                {"filtered as": Filter(name).reason if name in known else name, "candidates": count}
                 for name, count in report.taken.items()
                 if count
             ]
@@ -349,13 +351,13 @@ def _maps(some: Sequence["MapReport"], found: JobResults) -> None:
     _plain_figures(some, found)
     for report in some:
         found.facts["bytes"] = size_words(report.bytes)
-        for name in () if report.out else ("bytes", "drawn", "clusters"):  # nothing was drawn
+        for name in () if report.out else ("bytes", "drawn", "clusters"):  # no file was written
             del found.facts[name]
         found.lines += report.notes
 
 
 def _clusters(some: Sequence["Cluster"], found: JobResults) -> None:
-    """A row a cluster, those of higher levels above what belongs to them."""
+    """A row for each cluster, parents above their children."""
     from nearsay.indexer.clusters.clustering import clusters_as_tree
 
     rows: list[Row] = []
@@ -376,7 +378,7 @@ def _clusters(some: Sequence["Cluster"], found: JobResults) -> None:
 
 def _clusterings(some: Sequence["ClusteringReport"], found: JobResults) -> None:
     for one in some:
-        kept = f"; made {one.created_at}" if one.saved else "; not kept"
+        kept = f"; created {one.created_at}" if one.saved else "; not stored"
         count, passages = counted(one.clusters, "cluster"), counted(one.passages, "passage")
         resolution = one.parameters.get("resolution")
         at = "" if resolution is None else f" at a resolution of {resolution:g}"
@@ -386,11 +388,11 @@ def _clusterings(some: Sequence["ClusteringReport"], found: JobResults) -> None:
         if one.newer:
             clusters = f"nearsay explore clusters {one.collection}"
             found.lines.append(
-                f"{counted(one.newer, 'newer passage')} not yet in a cluster. Put into these: {clusters} "
-                f"--assign; cluster anew: {clusters} --replace"
+                f"{counted(one.newer, 'newer passage')} not yet in a cluster. Assign them: {clusters} "
+                f"--assign; cluster again: {clusters} --replace"
             )
         if one.movement is not None:
-            found.lines += [f"since before: {said}" for said in one.movement.lines({})]
+            found.lines += [f"since the last clustering: {line}" for line in one.movement.lines({})]
         found.lines += one.notes
 
 
@@ -399,7 +401,7 @@ def _short(text: str, width: int) -> str:
 
 
 def _proxies(scores: Sequence["ProxyScore"], found: JobResults) -> None:
-    """A row a proxy, a column an encoder, and below what each proxy does not show."""
+    """A row for each proxy and a column for each encoder, then what each proxy does not show."""
     panels: list[dict[str, ProxyScore]] = []
     for one in scores:
         if not panels or one.proxy in panels[-1]:
@@ -428,7 +430,7 @@ def _proxies(scores: Sequence["ProxyScore"], found: JobResults) -> None:
     for panel in panels:
         one = next(iter(panel.values()))
         if one.truncated:
-            found.lines.append(f"{one.encoder}: {counted(one.truncated, 'text')} cut at the length limit")
+            found.lines.append(f"{one.encoder}: {counted(one.truncated, 'text')} truncated")
 
 
 def _proxy_figure(one: "ProxyScore") -> str:
@@ -439,7 +441,7 @@ def _proxy_figure(one: "ProxyScore") -> str:
 
 
 def _different(names: Iterable[str]) -> list[str]:
-    """The names of columns, those that stand twice with a number."""
+    """Return column names; duplicates get a number."""
     seen: Counter[str] = Counter()
     columns = []
     for name in names:
@@ -449,7 +451,7 @@ def _different(names: Iterable[str]) -> list[str]:
 
 
 def _tokenizers(fits: Sequence["TokenizerFit"], found: JobResults) -> None:
-    """A row a figure, a column an encoder; then the words that were broken and what became [UNK]."""
+    """A row for each figure and a column for each encoder, then words that were split or became [UNK]."""
     columns = _different(fit.encoder for fit in fits)
     figures = [fit.figures() for fit in fits]
     found.tables.append(

@@ -1,4 +1,4 @@
-"""The pages together: which page is shown, and what stands beside it."""
+"""The menu of pages, the sidebar, and what is shown while there is no library."""
 
 import contextlib
 import importlib
@@ -9,9 +9,9 @@ from pathlib import Path
 
 import streamlit as st
 
-from nearsay.app.ui.errors import telling_errors
+from nearsay.app.ui.errors import showing_errors
 from nearsay.app.ui.escaping import as_markdown
-from nearsay.app.ui.opened import is_there, make_library, opened, was_there
+from nearsay.app.ui.opened import create_library, is_there, opened, was_opened
 from nearsay.app.ui.page_link import CHOSEN, NEXT_COLLECTION, keep_history, leave_collection
 from nearsay.app.ui.settings import Settings
 from nearsay.app.ui.visit import Visit
@@ -23,11 +23,11 @@ from nearsay.indexer import Library
 class PageEntry:
     """A page of the menu."""
 
-    path: str  # its address
+    path: str  # its URL path
     title: str
     icon: str
-    module: str  # holds `show(visit)`; imported when it is first looked at
-    read_only: bool = True  # it is shown where nothing may be changed, too
+    module: str  # defines `show(visit)`; imported when the page is first shown
+    read_only: bool = True  # also shown where nothing may be changed
 
 
 PAGES = (
@@ -43,22 +43,22 @@ PAGES = (
     PageEntry("jobs", "Jobs", ":material/timeline:", "nearsay.app.ui.jobs.page", read_only=False),
 )
 _GONE = ":material/folder_off:"
-_SEEN = "pages_seen"  # in the session: the pages that were shown whole
-# Where there is nothing yet, the way in is shown instead, by the page Collections.
+_SEEN = "pages_seen"  # session key: the pages that were shown without an error
+# In a library without collections these show the page Collections.
 _NEEDS_DOCUMENTS = ("search", "compare", "judge", "explore")
 
 
 def run() -> None:
-    """Show what the address asks for; Streamlit calls this anew at every look."""
-    # A picture of our own: Streamlit would fetch a Material icon for the tab from outside.
+    """Show the page of the address; Streamlit calls this for every rerun."""
+    # Our own image: Streamlit would download a Material icon for the tab.
     here = Path(str(files("nearsay.app.ui")))
     icon, logo = str(here / "icon.svg"), str(here / "logo.svg")
     st.set_page_config(page_title="nearsay", page_icon=icon, layout="wide")
     st.logo(logo, size="large", icon_image=icon)
     settings = Settings.from_environment()
-    with telling_errors():
+    with showing_errors():
         shown = is_there(settings)
-        # Named before anything ends this run: else Streamlit would forget which page the address asked for.
+        # Before anything can end this run: Streamlit would otherwise lose the page that the address names.
         pages = [_streamlit_page(entry, settings) for entry in PAGES]
         chosen = st.navigation(pages, position="sidebar" if shown else "hidden")
         st.html(here / "page.css")
@@ -72,18 +72,21 @@ def run() -> None:
 
 
 def prepare() -> None:
-    """What the first look would wait for, done before it: open the library, import the first page."""
+    """Open the library and import the first page, so that the first visitor does not wait for it."""
     settings = Settings.from_environment()
-    with contextlib.suppress(NearsayError):  # whoever looks is told
+    with contextlib.suppress(NearsayError):  # the first visitor sees it
         if is_there(settings):
             opened(settings)
     importlib.import_module(PAGES[0].module)
 
 
 def show_page(path: str, settings: Settings) -> None:
-    """One page of the menu by its address, with the collection that the sidebar names."""
+    """Show a page of the menu for the collection that is chosen in the sidebar.
+
+    path: the page's address
+    """
     seen: set[str] = st.session_state.setdefault(_SEEN, set())
-    with telling_errors(again=path not in seen):  # nothing was pressed on a page that was not shown yet
+    with showing_errors(again=path not in seen):  # no click is lost on a page not shown yet
         library = opened(settings)
         name, names = st.session_state.get(CHOSEN), library.names()
         shown = "collections" if path in _NEEDS_DOCUMENTS and not names else path
@@ -94,12 +97,12 @@ def show_page(path: str, settings: Settings) -> None:
 
 
 def _streamlit_page(entry: PageEntry, settings: Settings) -> "st.Page":
-    """A page of the menu; one that is for changes stays out of the menu where nothing may be changed."""
+    """Return Streamlit's entry of a page; where nothing may be changed, pages for changes are hidden."""
     closed = settings.read_only and not entry.read_only
 
     def show() -> None:
         if closed:
-            _say_closed(entry)
+            _show_unavailable(entry)
         else:
             show_page(entry.path, settings)
 
@@ -113,18 +116,17 @@ def _streamlit_page(entry: PageEntry, settings: Settings) -> "st.Page":
     )
 
 
-def _say_closed(entry: PageEntry) -> None:
-    """What somebody sees who follows the link of another, who may change things."""
+def _show_unavailable(entry: PageEntry) -> None:
+    """Explain why this page is not available, to a visitor who followed a link to it."""
     st.title(entry.title, anchor=False)
     st.info(
-        f"The page {entry.title} is for changes, and here everything can only be read. The pages in the menu "
-        "are open to you.",
+        f"The page {entry.title} makes changes, and this server is read-only. You can use the pages in the "
+        "menu.",
         icon=":material/lock:",
     )
 
 
 def _sidebar(settings: Settings, library: Library) -> None:
-    """The choice of a collection, which every page shares, and what everybody should know."""
     with st.sidebar:
         names = library.names()
         addressed = st.query_params.get("collection")
@@ -134,20 +136,20 @@ def _sidebar(settings: Settings, library: Library) -> None:
         elif names and (chosen := st.session_state.get(CHOSEN)) not in names:
             leave_collection()  # it was deleted
             st.session_state[CHOSEN] = names[0]
-            if chosen is not None:  # what was pressed was meant for that one, and is forgotten by this
+            if chosen is not None:  # a click meant for the deleted one must not act on another
                 st.rerun()
         if names:
             st.selectbox("Collection", names, key=CHOSEN, on_change=_another_collection)
-            # At the first look `keep_history` adds it: from here it would be an entry of the history.
+            # In the first run `keep_history` adds it, since adding it here would create a history entry.
             if addressed != st.session_state[CHOSEN] and (addressed or _SEEN in st.session_state):
                 st.query_params["collection"] = st.session_state[CHOSEN]
         if settings.read_only:
             st.badge("read only", icon=":material/lock:", color="gray")
         if settings.with_password and st.button("Sign out", icon=":material/logout:", type="tertiary"):
-            st.logout()  # Streamlit's own way out, at which the door forgets the browser
-    if names and wanted and wanted not in names:  # a link that is old, or it was deleted meanwhile
-        said = f"There is no collection '{wanted}' here any more. This is '{st.session_state[CHOSEN]}'."
-        st.warning(as_markdown(said), icon=":material/warning:")
+            st.logout()  # at this address, `door` ends the browser's session
+    if names and wanted and wanted not in names:  # an old link, or just deleted
+        message = f"The collection '{wanted}' does not exist any more. Showing '{st.session_state[CHOSEN]}'."
+        st.warning(as_markdown(message), icon=":material/warning:")
 
 
 def _another_collection() -> None:
@@ -156,35 +158,34 @@ def _another_collection() -> None:
 
 
 def _offer_library(settings: Settings) -> None:
-    """Offer to make the library, once its folder was looked at: a name that was mistyped makes none."""
-    if was_there(settings):
-        _say_gone(settings)
+    """Offer to create the library; it is never created unasked, since its path may be mistyped."""
+    if was_opened(settings):
+        _show_missing(settings)
         return
     st.title("Welcome to nearsay", anchor=False)
     st.markdown("nearsay finds the sentences that say nearly the same, whatever words they use.")
     if settings.read_only:
-        st.info("There is no library here, and this page only reads.")
+        st.info("There is no library here, and this server is read-only.")
         return
     place = as_markdown(settings.library)
     st.markdown(f"There is no library in **{place}** yet.")
     st.caption(
-        "A library is a folder in which everything lives: your texts, what was made of them, and what you "
-        "say about them. Nothing leaves this machine."
+        "A library is a folder that holds your texts, their vectors and indexes, and your judgements. "
+        "Nothing leaves this machine."
     )
-    if st.button("Make a library here", type="primary", icon=":material/create_new_folder:"):
-        make_library(settings)
+    if st.button("Create a library here", type="primary", icon=":material/create_new_folder:"):
+        create_library(settings)
         st.rerun()
 
 
-def _say_gone(settings: Settings) -> None:
-    """That the library was there before; none is offered in its place, to which it may come back."""
-    st.title("The library is gone", anchor=False)
+def _show_missing(settings: Settings) -> None:
+    """Report that the library disappeared; none is created in its place, in case it comes back."""
+    st.title("The library is missing", anchor=False)
     if settings.read_only:
-        st.error("It was there before. Tell whoever serves this page, then load it again.", icon=_GONE)
+        st.error("It was there before. Ask the server's administrator, then reload.", icon=_GONE)
         return
     st.error(
-        f"It was in {as_markdown(settings.library)} before: the folder was moved or deleted, or its drive is "
-        "not connected. Put it back, then load the page again. To make a new library there, start nearsay ui "
-        "anew.",
+        f"It was in {as_markdown(settings.library)}: the folder was moved or deleted, or its drive is not "
+        "connected. Restore it, then reload the page. To create a new library there, restart nearsay ui.",
         icon=_GONE,
     )

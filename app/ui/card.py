@@ -1,4 +1,4 @@
-"""A result or a passage as HTML, in which everything is escaped, and the buttons that judge it."""
+"""A result or a passage as HTML, with everything escaped, and the buttons that judge it."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from itertools import groupby
 
 import streamlit as st
 
-from nearsay.app.ui.errors import telling_errors
+from nearsay.app.ui.errors import showing_errors
 from nearsay.app.ui.escaping import as_html
 from nearsay.app.ui.visit import Visit
 from nearsay.data.document import JsonValue, visible
@@ -18,25 +18,25 @@ from nearsay.indexer.filters.fields import named_values
 from nearsay.indexer.query.explain import MatchedTerms
 from nearsay.indexer.query.hit import Explanation, Hit, MatchedWord, WordShare, telling
 
-_LEAST = 0.2  # of the strongest share: what has less stays unshaded
-_STRONG = 0.5  # opacity of the strongest
-_COLOUR = "255, 176, 32"  # under dark and under light text
+_LEAST = 0.2  # of the largest share; words below it are not shaded
+_STRONG = 0.5  # opacity of the largest share
+_COLOUR = "255, 176, 32"  # readable in the dark and the light theme
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What is marked in one text; places are characters of it."""
+    """What is marked in one text; positions are characters."""
 
     words: tuple[WordShare, ...] = ()
-    strongest: float = 0.0  # the greatest share of all that is shaded: this opacity is the strongest
+    strongest: float = 0.0  # the largest share in the title and the text, shaded with the highest opacity
     matches: tuple[tuple[int, int], ...] = ()  # words of the query, underlined
-    best: tuple[int, int] | None = None  # the nearest sentence
+    best: tuple[int, int] | None = None  # the best sentence
 
 
 def marks_of(explanation: Explanation | None, matches: Sequence[MatchedWord] = ()) -> tuple[Marks, Marks]:
-    """The marks of a title and of a passage's text.
+    """Return the marks of a title and of a passage's text.
 
-    matches: the query's words where nothing was explained
+    matches: the query's words, used if there is no explanation
     """
     found = matches if explanation is None else explanation.matches
     in_title = tuple((word.start, word.end) for word in found if word.in_title)
@@ -54,9 +54,9 @@ def marks_of(explanation: Explanation | None, matches: Sequence[MatchedWord] = (
 
 
 def shaded(text: str, marks: Marks, start: int = 0, end: int | None = None) -> str:
-    """A stretch of the text, escaped: words shaded by share, matches underlined, the best sentence marked.
+    """Return part of the text, escaped: words shaded by share, matches underlined, the best sentence marked.
 
-    Shares below 0 and those that are small beside the strongest are not shaded.
+    Negative shares, and those that are small beside the strongest, are not shaded.
     """
     last = len(text) if end is None else min(end, len(text))
     spans = [(word.start, word.end, _opacity(word.share, marks)) for word in marks.words]
@@ -69,7 +69,7 @@ def shaded(text: str, marks: Marks, start: int = 0, end: int | None = None) -> s
         for (number, opacity, matched), run in groupby(
             places, key=lambda at: (share[at][0], share[at][1], match[at][0] > 0)
         ):
-            del number  # two words side by side are two runs
+            del number  # keeps adjacent words separate
             stretch = list(run)
             inner += _marked(as_html(text[stretch[0] : stretch[-1] + 1]), opacity, matched=matched)
         whole += f'<span class="ns-best">{inner}</span>' if in_best else inner
@@ -83,7 +83,7 @@ def _opacity(share: float, marks: Marks) -> float:
 
 
 def _by_character(length: int, spans: Sequence[tuple[int, int, float]]) -> list[tuple[int, float]]:
-    """For each character the number of the span that it is in, from 1, and its value; (0, 0): in none."""
+    """Return for each character the number of its span, from 1, and its value; (0, 0.0) outside of spans."""
     found = [(0, 0.0)] * length
     for number, (start, end, value) in enumerate(spans, 1):
         if value:
@@ -100,7 +100,7 @@ def _marked(inner: str, opacity: float, *, matched: bool) -> str:
     return inner
 
 
-# Cosines of sentence encoders as the bundled one gives them; another encoder's scale can lie elsewhere.
+# For the cosines of the bundled encoder; other encoders' scales differ.
 _STEPS = ((0.75, "very close"), (0.55, "close"), (0.35, "related"))
 _REST = "distant"
 
@@ -108,25 +108,25 @@ _NAMED = 3  # words
 
 SCORE_HELP = (
     "Very close: a cosine similarity of 0.75 and more, close: 0.55, related: 0.35, below that distant. "
-    "These steps fit the bundled encoder; another's scale can lie elsewhere. Hybrid adds a fifth to the "
+    "These steps fit the bundled encoder; other encoders' scales differ. Hybrid adds 0.2 to the "
     "cosine where a passage has the query's five rarest words, more where it is short or repeats them, and "
-    "ranks by the sum. By words alone the score is BM25, which has no upper end and is comparable within one "
-    "query only."
+    "ranks by the sum. By words alone the score is BM25, which has no upper bound and is comparable within "
+    "one query only."
 )
 
 
 def in_words(cosine: float) -> str:
-    """A cosine similarity as a word; see `SCORE_HELP`."""
+    """Return a word for a cosine similarity; see `SCORE_HELP`."""
     return next((word for least, word in _STEPS if cosine >= least), _REST)
 
 
 def score_line(hit: Hit, mode: SearchMode | None, words: Sequence[str] = ()) -> str:
-    """What a hit's score says, and why it stands where it does: close · cosine 0.62 + 0.17 for its words.
+    """Return a hit's score in words: close · cosine 0.62 + 0.17 for its words.
 
-    A passage that is distant by meaning and stands here for its words is called by them.
+    A passage that is distant by meaning is described by its matching words.
 
-    mode:  how it was searched; None: by likeness to documents
-    words: of the query, that stand in the passage
+    mode: how it was searched; None: by likeness to documents
+    words: words of the query that the passage contains
     """
     cosine = hit.scores.dense
     named = ", ".join(f"“{word}”" for word in words[:_NAMED])
@@ -136,7 +136,7 @@ def score_line(hit: Hit, mode: SearchMode | None, words: Sequence[str] = ()) -> 
     if cosine is None:
         return f"by its words{named} · ranked by {hit.score:.2f}"
     added = hit.score - cosine
-    if mode is not SearchMode.HYBRID or abs(added) < 0.005:  # else the figures look the same
+    if mode is not SearchMode.HYBRID or abs(added) < 0.005:  # otherwise both round to the same figure
         return f"{in_words(cosine)} · cosine {cosine:.2f}"
     if added < 0:
         return f"{in_words(cosine)} · cosine {cosine:.2f} · ranked by {hit.score:.2f}"
@@ -145,9 +145,9 @@ def score_line(hit: Hit, mode: SearchMode | None, words: Sequence[str] = ()) -> 
     return f"{in_words(cosine)} · cosine {cosine:.2f} + {added:.2f} for its words"
 
 
-_OPEN = 620  # characters of a passage that are shown at once
-_MOST = 20_000  # characters that can be unfolded; the document's own text holds all
-_SLACK = 180  # so little more is not hidden
+_OPEN = 620  # characters of a passage before it is folded
+_MOST = 20_000  # characters that can be unfolded; the document view shows all
+_SLACK = 180  # a text this little longer is not folded
 _FIELDS = 8  # of the metadata
 _LONGEST = 80  # characters of a value
 _BREAK = re.compile(r"[.!?]\s|\n")
@@ -159,28 +159,33 @@ def card_html(
     explanation: Explanation | None = None,
     matches: MatchedTerms | None = None,
 ) -> str:
-    """A hit with its words marked; a long passage is folded, and its best sentence stays in sight.
+    """Return a hit with its words marked; a long passage is folded, with its best sentence visible.
 
-    mode:    how it was searched; None: by likeness to documents
-    matches: the query's words; those of the explanation, if there is one, are the same
+    mode: how it was searched; None: by likeness to documents
+    matches: the query's words, used if there is no explanation
     """
     title_marks, marks = marks_of(explanation, () if matches is None else matches.words)
     terms = () if matches is None else matches.terms
     score = score_line(hit, mode, explanation.matched if explanation is not None else terms)
-    called, said = heading(hit.title, hit.id, hit.text)
+    called, begun = heading(hit.title, hit.id, hit.text)
     title = shaded(hit.title, title_marks) if hit.title.strip() else as_html(called)
-    if said:  # a text without a title begins in its own heading
-        title = shaded(hit.text, marks, 0, said)
-    body = _passage(hit.text, marks, said)
-    return _card(title, body, [metadata_line(hit.metadata)], rank=hit.rank, said=score)
+    if begun:  # the beginning of the text is its heading
+        title = shaded(hit.text, marks, 0, begun)
+    body = _passage(hit.text, marks, begun)
+    return _card(title, body, [metadata_line(hit.metadata)], rank=hit.rank, note=score)
 
 
-def _card(title: str, body: str, facts: Sequence[str], *, rank: int | None, said: str) -> str:
-    """title, body: HTML; facts: lines below, of which empty ones are left out; said: beside the title."""
+def _card(title: str, body: str, facts: Sequence[str], *, rank: int | None, note: str) -> str:
+    """Return the HTML of a card.
+
+    title, body: HTML
+    facts: lines below the text; empty ones are omitted
+    note: shown beside the title
+    """
     head = "" if rank is None else f'<span class="ns-rank">{rank}</span>'
     head += f'<span class="ns-title" role="heading" aria-level="3">{title}</span>'
-    if said:
-        head += f'<span class="ns-score">{_text(said)}</span>'
+    if note:
+        head += f'<span class="ns-score">{_text(note)}</span>'
     below = "".join(f'<div class="ns-meta">{_text(line)}</div>' for line in facts if line)
     return f'<article class="ns-card"><div class="ns-head">{head}</div>{body}{below}</article>'
 
@@ -191,9 +196,9 @@ def metadata_line(
     *,
     beside: Mapping[str, JsonValue] | None = None,
 ) -> str:
-    """The first fields with their values: year 2020 · author.name Ada · and 3 more.
+    """Return the first fields with their values: year 2020 · author.name Ada · and 3 more.
 
-    beside: of a document that this one is shown beside; the fields in which they differ come first
+    beside: metadata of the document that this one is compared with; fields that differ come first
     """
     named = list(named_values(metadata))
     if beside is not None:
@@ -205,7 +210,7 @@ def metadata_line(
 
 
 def cut_at(text: str, room: int = _OPEN, slack: int = _SLACK) -> int:
-    """Where a long text is folded: after a sentence near `room` characters, else between words."""
+    """Return where to fold a long text: after a sentence that ends near `room`, else between words."""
     if len(text) <= room + slack:
         return len(text)
     ends = [found.end() for found in _BREAK.finditer(text, room // 2, room)]
@@ -253,14 +258,14 @@ def passage_html(
     id_: str = "",
     rank: int | None = None,
     metadata: Mapping[str, JsonValue] | None = None,
-    said: str = "",
+    note: str = "",
     below: str = "",
     whole: bool = False,
 ) -> str:
-    """The card.
+    """Return the card of a passage.
 
-    id_:   of the document, which heads the card where there is no title, or the text's beginning does
-    said:  a word beside the title
+    id_: of the document; the card's title where neither the document nor the text has one
+    note: shown beside the title
     below: a line under the text
     whole: nothing is cut
     """
@@ -269,7 +274,7 @@ def passage_html(
     cut = text if whole or len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…"
     lines = [below, metadata_line(metadata) if metadata else ""]
     body = f'<div class="ns-text">{_text(cut)}</div>' if cut else ""
-    return _card(_text(title), body, lines, rank=rank, said=said)
+    return _card(_text(title), body, lines, rank=rank, note=note)
 
 
 def _text(text: str) -> str:
@@ -280,16 +285,16 @@ Judged = Mapping[tuple[str, int], bool]
 
 
 def judged_of(visit: Visit, query: str) -> Judged:
-    """What was said for the query of each passage, by its document's id and its place."""
+    """Return the judgements for a query, by document id and passage."""
     return visit.collection.judgements.of(query) if query.strip() else {}
 
 
 def judge_buttons(
     visit: Visit, query: str, hit: Hit, mode: SearchMode | None, judged: Judged, *, page: str
 ) -> None:
-    """Two buttons; pressing one that is pressed takes the word back. Nothing where the page only reads.
+    """Draw two buttons to judge a hit; clicking an active one removes the judgement. None in read-only mode.
 
-    page: whose buttons they are, for their keys
+    page: part of the buttons' keys
     """
     if not visit.may_write:
         return
@@ -304,13 +309,13 @@ def judge_buttons(
             key=f"{page} {relevant} {hit.id} {hit.passage}",
             icon=":material/check_circle:" if pressed else icon,
             type="primary" if pressed else "tertiary",
-            help="Press again to take it back." if pressed else None,
+            help="Click again to remove the judgement." if pressed else None,
             on_click=_judge,
             args=(visit, query, hit, mode, relevant, pressed),
         )
 
 
-@telling_errors()
+@showing_errors()
 def _judge(
     visit: Visit, query: str, hit: Hit, mode: SearchMode | None, relevant: bool, pressed: bool
 ) -> None:

@@ -1,4 +1,4 @@
-"""Widgets for a command's options: kinds, choices, defaults and help are those of the command itself."""
+"""Widgets for the options of a command; type, choices, defaults and help are the command's."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,21 +9,21 @@ from typing import Any, Final, cast
 import click
 import streamlit as st
 
-_COMMAND: Final = "nearsay.app.cli.main:main"  # by name: the page stands below the command line
+_COMMAND: Final = "nearsay.app.cli.main:main"  # by name: the page may not import the command line
 
 
 @dataclass(frozen=True, slots=True)
 class Asks:
-    """What a form says of an option in other words than the command; everything left out is the command's."""
+    """How a form describes an option where it differs from the command line."""
 
     label: str = ""  # the option's name if left out
     help: str | None = None
-    usual: str | None = None  # what is taken if nothing is chosen, for people
-    offered: Mapping[str, str] = field(default_factory=dict)  # choices, and how each is called
+    usual: str | None = None  # how the default is shown
+    offered: Mapping[str, str] = field(default_factory=dict)  # choices and their labels
 
 
 def command_options(command: str) -> dict[str, click.Option]:
-    """The options of a command, by their long names with _ for -; command: "train sentence"."""
+    """Return the options of a command, such as "train sentence", by long name with _ instead of -."""
     found: click.Command = resolve_name(_COMMAND)
     context = click.Context(found)
     for name in command.split():
@@ -35,21 +35,21 @@ def command_options(command: str) -> dict[str, click.Option]:
 def ask_options(
     command: str, names: Sequence[str], key: str, asks: Mapping[str, Asks] | None = None
 ) -> dict[str, Any]:
-    """A widget for each of these options; what was chosen, None where that is what the command takes anyway.
+    """Draw a widget for each option and return the values; None for one that is the command's default.
 
-    key: begins the widgets' keys, which end with the options' names
+    key: prefix of the widgets' keys; the option's name follows
     """
-    known, said = command_options(command), asks or {}
-    return {name: ask_for(known[name], name, f"{key}_{name}", said.get(name, Asks())) for name in names}
+    known, texts = command_options(command), asks or {}
+    return {name: ask_for(known[name], name, f"{key}_{name}", texts.get(name, Asks())) for name in names}
 
 
 def ask_for(option: click.Option, name: str, key: str, asks: Asks) -> Any:  # noqa: ANN401 - as the option has it
-    """The widget of one option: a list of its choices, a toggle, or a field for a number or a text."""
+    """Draw the widget of one option: a list of its choices, a toggle, or a field for a number or text."""
     default = option.get_default(click.Context(click.Command(None)))
-    usual = default if isinstance(default, str | int | float) else None  # else click's own sign for none
+    usual = default if isinstance(default, str | int | float) else None  # not click's marker for none
     shown = asks.usual or (option.show_default if isinstance(option.show_default, str) else "")
     label = asks.label or name.replace("_", " ").capitalize()
-    told: dict[str, Any] = {"key": key, "help": asks.help or option.help}
+    common: dict[str, Any] = {"key": key, "help": asks.help or option.help}
     kind = option.type
     chosen: Any
     if asks.offered or isinstance(kind, click.Choice):
@@ -62,19 +62,19 @@ def ask_for(option: click.Option, name: str, key: str, asks: Asks) -> Any:  # no
             index,
             format_func=lambda each: names.get(each, each),
             placeholder=shown,
-            **told,
+            **common,
         )
     elif option.is_flag:
-        chosen = st.toggle(label, bool(usual), **told)
+        chosen = st.toggle(label, bool(usual), **common)
     elif isinstance(kind, click.types.IntParamType | click.types.FloatParamType):
         is_int = isinstance(kind, click.types.IntParamType)
         number = int if is_int else float
         step = _step(usual if usual is not None else shown)
-        told |= {"value": None if usual is None else number(usual), "placeholder": shown or None}
-        told |= {"step": max(round(step), 1) if is_int else step, "format": "%d" if is_int else "%g"}
-        chosen = st.number_input(label, min_value=number(getattr(kind, "min", None) or 0), **told)
+        common |= {"value": None if usual is None else number(usual), "placeholder": shown or None}
+        common |= {"step": max(round(step), 1) if is_int else step, "format": "%d" if is_int else "%g"}
+        chosen = st.number_input(label, min_value=number(getattr(kind, "min", None) or 0), **common)
     else:
-        text = st.text_input(label, str(usual or ""), placeholder=shown or option.metavar, **told)
+        text = st.text_input(label, str(usual or ""), placeholder=shown or option.metavar, **common)
         chosen = text.strip() or None
     return None if chosen == usual else chosen
 
@@ -82,7 +82,10 @@ def ask_for(option: click.Option, name: str, key: str, asks: Asks) -> Any:  # no
 def ask_length(
     key: str, units: Mapping[str, str], *, usual: float | None, unit_help: str, help_: str
 ) -> dict[str, Any]:
-    """Ask how long to train; units: how each is called, and its option. Nothing if it is left out."""
+    """Ask how long to train. Returns {} if it is left out.
+
+    units: label of each unit, and its option
+    """
     left, right = st.columns(2)
     unit = left.radio("Train for", list(units), key=f"{key}_unit", horizontal=True, help=unit_help)
     amount = right.number_input(
@@ -102,7 +105,7 @@ def ask_length(
 
 
 def _step(usual: object) -> float:
-    """A tenth of a number's order of magnitude: 10 for 256, 1e-6 for 2e-5; 0.1 where none is known."""
+    """Return a tenth of a number's order of magnitude: 10 for 256, 1e-6 for 2e-5; 0.1 if it is no number."""
     try:
         number = abs(float(str(usual)))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Controls and lines that several pages share: named choices, parts of a page, notes, a dialog's answer."""
+"""Controls shared by several pages: named choices, parts of a page, notes, a dialog's buttons."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ def pick(
     help_: str | None = None,
     **how: Any,  # noqa: ANN401 - as Streamlit's own
 ) -> _Option:
-    """Choose one of these, each shown by its name; how: what else `st.selectbox` takes."""
+    """Choose one of these, each shown by its name; how: further arguments of `st.selectbox`."""
     chosen: _Option = st.selectbox(
         label, list(named), key=key, help=help_, format_func=lambda one: named.get(one, str(one)), **how
     )
@@ -42,9 +42,10 @@ def choose_part(
     elsewhere: bool = False,
     **how: Any,  # noqa: ANN401 - as Streamlit's own
 ) -> _Option:
-    """A part of the page, the first at first, which stands in the address.
+    """Choose a part of the page, the first by default; it is kept in the address.
 
-    elsewhere: a button may have chosen one; how: what else `st.segmented_control` takes
+    elsewhere: a button may have chosen one
+    how: further arguments of `st.segmented_control`
     """
     default = None if elsewhere and key in st.session_state else parts[0]
     how = {
@@ -54,11 +55,11 @@ def choose_part(
         "bind": "query-params",
     } | how
     chosen: _Option | None = st.segmented_control(label, parts, key=key, **how)
-    return parts[0] if chosen is None else chosen  # an address may name none
+    return parts[0] if chosen is None else chosen  # the address may have an invalid one
 
 
 def show_paged(items: Sequence[_Item], size: int, key: str, show: Callable[[Sequence[_Item]], None]) -> None:
-    """Show the page of the list that is chosen under it; a list of one page has no choice."""
+    """Show one page of the list, with a pager below if there are several."""
     pages = max(1, -(-len(items) // size))
     place = st.container()
     at = st.pagination(pages, key=key) if pages > 1 else 1
@@ -67,7 +68,7 @@ def show_paged(items: Sequence[_Item], size: int, key: str, show: Callable[[Sequ
 
 
 def confirmed(yes: str, no: str, key: str, icon: str | None = None, *, disabled: bool = False) -> bool:
-    """The two buttons of a dialog: whether it is to be done. The other one closes the dialog."""
+    """Draw the two buttons of a dialog; returns whether `yes` was clicked. The other closes the dialog."""
     with st.container(horizontal=True):
         sure = st.button(yes, type="primary", key=f"{key}_yes", icon=icon, disabled=disabled)
         if st.button(no, key=f"{key}_no"):
@@ -75,13 +76,13 @@ def confirmed(yes: str, no: str, key: str, icon: str | None = None, *, disabled:
     return sure
 
 
-def say_notes(notes: Iterable[str]) -> None:
-    """Plain sentences, each a caption."""
+def show_notes(notes: Iterable[str]) -> None:
+    """Show each note as a caption."""
     for note in notes:
         st.caption(as_markdown(as_note(note)))
 
 
-# What the page does itself, by the beginning of the command that does the same.
+# Parts of the page, by the beginning of the command that does the same.
 _PLACES: Final = {
     "collections": "Collections",
     "documents add": "Collections, under Add",
@@ -94,27 +95,27 @@ _PLACES: Final = {
     "index": "Collections, under Generations",
     "judgements": "Judge",
 }
-# A command up to the end of its sentence or part of one, which does not lie within quotes.
+# A command up to the end of its clause, outside of quotes.
 _KNOWN = re.compile(
     rf"(:|, then) nearsay ({'|'.join(_PLACES)})\b( \w+)?((?:'[^']*'|\"[^\"]*\"|.)*?)(?=[.,;?!] |( Or )|$)",
     re.DOTALL,
 )
-# Another remedy at the end, for which no page has a form.
+# A second remedy at the end that no page offers.
 _NOT_HERE = re.compile(r", or [^.;:]*: nearsay (?:(?![.;] ).)*--where .*$")
-# The last sentence of a note or an error: the command that mends it. That one starts the page is told to its
-# visitors, who can ask for it.
+# The last sentence of a note or an error, if it is a command; commands that start the page are kept, since
+# visitors can ask for them.
 _COMMAND = re.compile(r"(?<=[.;?!]) (?:(?![.;?!] ).)*: nearsay (?!ui\b)[a-z].*$", re.DOTALL)
 
 
-def on_page(said: str) -> str:
-    """The same with the part of the page that does what a command does, in the place of the command.
+def on_page(message: str) -> str:
+    """Replace commands in a message by the part of the page that does the same.
 
-    Where the page only reads it loses its last sentence, if that is a command: whoever visits it has no shell
-    there, and may change nothing.
+    In read-only mode, remove the last sentence if it is a command: visitors have no shell and may change
+    nothing.
     """
     if not Settings.from_environment().read_only:
-        return _KNOWN.sub(_at_its_place, _NOT_HERE.sub("", said))
-    return _COMMAND.sub("", said)
+        return _KNOWN.sub(_at_its_place, _NOT_HERE.sub("", message))
+    return _COMMAND.sub("", message)
 
 
 def _at_its_place(command: re.Match[str]) -> str:
@@ -126,14 +127,14 @@ def _at_its_place(command: re.Match[str]) -> str:
 
 
 def as_note(note: str) -> str:
-    """A note of a search or an exploration as a sentence of the page."""
+    """Return a note of a search or an exploration as a sentence for the page."""
     return capitalised(on_page(note))
 
 
 def capitalised(text: str, names: Collection[str] = ()) -> str:
-    """The text as a sentence begins; what is no word but a name, such as a file's, stays as it is.
+    """Capitalise a sentence, unless it begins with a name, such as a file's.
 
-    names: words of letters alone that are names
+    names: alphabetic words that are names
     """
     first = text.partition(" ")[0]
     is_word = first.rstrip(",:;.?!").isalpha() and first not in names
@@ -141,13 +142,13 @@ def capitalised(text: str, names: Collection[str] = ()) -> str:
 
 
 def first_of(names: Sequence[str], most: int = 20) -> str:
-    """Names in a line; of many the first, and how many more there are."""
+    """Return names in a line; of many only the first, and the number of the others."""
     more = [f"and {len(names) - most:,} more"] if len(names) > most else []
     return ", ".join([*names[:most], *more])
 
 
 def widths(**columns: Literal["small", "medium", "large"]) -> dict[str, Any]:
-    """How wide the columns of a table are, each called by its name."""
+    """Return column configurations with these widths, by column name."""
     return {
         name: st.column_config.TextColumn(capitalised(name), width=width) for name, width in columns.items()
     }

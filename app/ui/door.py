@@ -1,7 +1,7 @@
-"""The page's door: what may pass to Streamlit, of requests and of websockets.
+"""Access control in front of Streamlit: which requests and websockets reach it.
 
-It stands before everything that Streamlit answers (the page, its websocket, uploads, media, components), so
-that nobody who is not let in has a session, a file in the server's memory, or a script that runs for them.
+It covers everything that Streamlit serves (the page, its websocket, uploads, media, components), so that
+nobody who is not signed in gets a session, stores a file in the server's memory or runs a script.
 """
 
 import hashlib
@@ -27,22 +27,22 @@ from nearsay.data.quantity import counted
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-KEPT_SECONDS = 7 * 86_400  # for which a browser is remembered
-_MOST = 10_000  # browsers, or addresses, that are remembered; of more the oldest is forgotten
+KEPT_SECONDS = 7 * 86_400  # how long a browser stays signed in
+_MOST = 10_000  # browsers, or addresses, that are remembered; the oldest are dropped
 _FREE = 5  # wrong passwords of an address before it has to wait
 _LONGEST_WAIT = 60.0  # seconds
-_FORGOTTEN = 900.0  # seconds after its last try in which an address is known
+_FORGOTTEN = 900.0  # seconds after its last attempt until an address is forgotten
 
 
 @dataclass
 class SignedIn:
-    """What was given to browsers that were let in; it lives as long as the page's process."""
+    """Tokens of signed-in browsers, in memory."""
 
-    until: dict[str, float] = field(default_factory=dict)  # by a token's SHA-256, the earliest first
+    until: dict[str, float] = field(default_factory=dict)  # expiry by a token's SHA-256, earliest first
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, now: float) -> str:
-        """A token for another browser; now: seconds since the epoch."""
+        """Return a token for another browser; now: seconds since the epoch."""
         token = secrets.token_urlsafe(32)
         with self.lock:
             kept = [(known, until) for known, until in self.until.items() if until > now]
@@ -51,31 +51,31 @@ class SignedIn:
         return token
 
     def knows(self, token: str, now: float) -> bool:
-        """Whether it was given, and neither taken back nor too long ago."""
+        """Return whether a token is valid: issued, not revoked and not expired."""
         with self.lock:
             return self.until.get(_digest(token), now) > now
 
     def forget(self, token: str) -> None:
-        """Take it back."""
+        """Revoke a token."""
         with self.lock:
             self.until.pop(_digest(token), None)
 
 
 @dataclass
 class Tries:
-    """The passwords that each address tried: after five wrong ones every other doubles its wait, to a minute.
+    """Password attempts by address: after five wrong ones, each doubles the wait, up to a minute.
 
-    Addresses are told apart, so that nobody's tries keep anybody else out. Of IPv6 the first 64 bits count:
-    the rest is each machine's to choose.
+    Addresses are counted separately, so that nobody's attempts lock out others. Of IPv6 the first 64 bits
+    count: each machine chooses the rest itself.
     """
 
-    made: OrderedDict[str, tuple[int, float]] = field(default_factory=OrderedDict)  # how many, and the last
+    made: OrderedDict[str, tuple[int, float]] = field(default_factory=OrderedDict)  # attempts, last time
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def begin(self, address: str, now: float) -> float:
-        """Seconds that the address has to wait; 0: it may try, which counts as wrong from now on.
+        """Return the seconds that the address has to wait; 0: it may try, which counts as a wrong attempt.
 
-        So that many tries at once are no way round. now: seconds of any clock that only goes forward
+        Counting before the check limits parallel attempts, too. now: seconds of a monotonic clock
         """
         network = _network(address)
         with self.lock:
@@ -92,7 +92,7 @@ class Tries:
             return 0.0
 
     def was_right(self, address: str) -> None:
-        """Forget what the address tried."""
+        """Forget the attempts of an address."""
         with self.lock:
             self.made.pop(_network(address), None)
 
@@ -111,17 +111,17 @@ def _digest(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
 
 
-_HEALTH = "/_stcore/health"  # tells that the server runs, and nothing else
-_SIGN_OUT = "/auth/logout"  # where `st.logout` sends a browser
-_FIRST_PAGE = "/search"  # which Streamlit has at "/" alone: for its own name it says "Page not found"
-_LOOKING = ("GET", "HEAD", "OPTIONS")
+_HEALTH = "/_stcore/health"  # reports only that the server runs
+_SIGN_OUT = "/auth/logout"  # `st.logout` opens it
+_FIRST_PAGE = "/search"  # Streamlit serves it only at "/"; here it would show "Page not found"
+_SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 _LONGEST_FORM = 10_000  # bytes
 _MEGABYTE = 2**20
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; "
     "frame-ancestors 'none'; base-uri 'none'",
-    "Referrer-Policy": "same-origin",  # with no-referrer a browser would send the form without its origin
+    "Referrer-Policy": "same-origin",  # with no-referrer, browsers omit the form's origin
     "X-Content-Type-Options": "nosniff",
 }
 _FORM = """<form method="post">
@@ -129,28 +129,28 @@ _FORM = """<form method="post">
 <input id="secret" name="secret" type="password" aria-label="$label" autocomplete="$fill" required autofocus>
 <button>Sign in</button>
 </form>"""
-_AT_ONCE = 2  # passwords that are stretched at the same time, 16 MB each
+_AT_ONCE = 2  # passwords hashed at the same time, 16 MB each
 
 
 @dataclass
 class Door:
-    """ASGI middleware that lets in who is signed in, or everybody where neither password nor token is set."""
+    """ASGI middleware that admits signed-in browsers, or everybody if neither password nor token is set."""
 
     app: "ASGIApp"
     access: Access
     signed_in: SignedIn = field(default_factory=SignedIn)
     tries: Tries = field(default_factory=Tries)
-    arriving: int = 0  # bytes of uploads that are on their way
-    ticket: str | None = field(init=False)  # None once it was used
+    arriving: int = 0  # bytes of uploads in progress
+    ticket: str | None = field(init=False)  # None once used
     at_once: CapacityLimiter = field(init=False)
 
     def __post_init__(self) -> None:
-        """The ticket is good once."""
+        """Set up the one-time ticket and the limit of concurrent password checks."""
         self.ticket = self.access.ticket
         self.at_once = CapacityLimiter(_AT_ONCE)
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        """Pass on what may pass; answer everything else here."""
+        """Pass permitted requests to Streamlit, and answer all others."""
         if scope["type"] not in ("http", "websocket") or scope["path"] == _HEALTH:
             await self.app(scope, receive, send)
             return
@@ -161,7 +161,7 @@ class Door:
             if foreign or token is None:
                 await send({"type": "websocket.close", "code": 1008})
                 return
-            self._take_home(here)
+            self._set_own_origin(here)
             await self.app(scope, self._while_signed_in(token, receive, send), send)
             return
         request = Request(scope, receive)
@@ -169,7 +169,7 @@ class Door:
         if answer is not None:
             await answer(scope, receive, send)
             return
-        if request.method in _LOOKING:
+        if request.method in _SAFE_METHODS:
             if scope["path"].rstrip("/") == _FIRST_PAGE:
                 query = scope["query_string"].decode("latin-1")
                 answer = RedirectResponse(f"/?{query}" if query else "/", 307, _HEADERS)
@@ -178,25 +178,25 @@ class Door:
         await self._changing(request, send)
 
     def _foreign(self, here: HTTPConnection) -> Response | None:
-        """The refusal of another name for this machine, or of another site's script; None for neither.
+        """Return the refusal of a foreign host name or of another site's request; None if it is neither.
 
-        A site whose name suddenly means this machine (DNS rebinding) could otherwise read everything here.
+        A site whose name is made to resolve to this machine (DNS rebinding) could otherwise read everything.
         """
         host = here.headers.get("host", "")
         if not self._is_ours(_host_name(f"//{host}"), here):
             return _plain(
-                f"There is no page named {host!r} here. Who started nearsay ui can allow it: --host NAME",
+                f"This server has no name {host!r}. Whoever started nearsay ui can add it: --host NAME",
                 403,
             )
         origin = here.headers.get("origin")
-        asks = here.scope["type"] == "websocket" or here.scope["method"] not in _LOOKING
+        asks = here.scope["type"] == "websocket" or here.scope["method"] not in _SAFE_METHODS
         own = (host.lower(), *self.access.origins)
         if not asks or origin is None or origin.partition("://")[2].lower() in own:
             return None
-        return _plain("This was asked by a page of another site, and is refused.", 403)
+        return _plain("Refused: the request came from a page of another site.", 403)
 
     def _is_ours(self, name: str, here: HTTPConnection) -> bool:
-        """Whether it is a name that was allowed, or the address at which this connection arrived."""
+        """Return whether the name is allowed, or is the address at which this connection arrived."""
         if name in self.access.names:
             return True
         try:
@@ -205,11 +205,11 @@ class Door:
             return False
 
     @staticmethod
-    def _take_home(here: HTTPConnection) -> None:
-        """Name this host as the origin: it was looked at here, by rules that need nobody else.
+    def _set_own_origin(here: HTTPConnection) -> None:
+        """Set this host as the origin, which `_foreign` has checked.
 
-        For one that is not the same as the host (a proxy may change that) Streamlit asks a service outside
-        for this machine's address, to compare it.
+        If the two differ (a proxy may change the host), Streamlit asks an external service for this machine's
+        address to compare them.
         """
         if "origin" in here.headers:
             kept = [(name, value) for name, value in here.scope["headers"] if name.lower() != b"origin"]
@@ -217,14 +217,14 @@ class Door:
             here.scope["headers"] = [*kept, (b"origin", own)]
 
     def _token(self, here: HTTPConnection) -> str | None:
-        """What the browser was given when it was let in, "" where everybody is; None: it is not let in."""
+        """Return the browser's token, "" if everybody is admitted, or None if it is not signed in."""
         if self.access.password is None and self.access.token is None:
             return ""
         token = here.cookies.get(_cookie(here), "")
         return token if token and self.signed_in.knows(token, time.time()) else None
 
     def _while_signed_in(self, token: str, receive: "Receive", send: "Send") -> "Receive":
-        """The same messages, until somebody signs this browser out: then the page is loaded anew instead."""
+        """Pass on messages until the browser signs out; then have it reload the page."""
         if not token:
             return receive
 
@@ -232,14 +232,14 @@ class Door:
             message = await receive()
             if message["type"] != "websocket.receive" or self.signed_in.knows(token, time.time()):
                 return message
-            await send({"type": "websocket.send", "bytes": _load_anew()})
+            await send({"type": "websocket.send", "bytes": _reload_message()})
             await send({"type": "websocket.close", "code": 1008})
             return {"type": "websocket.disconnect", "code": 1008}
 
         return receive_if_known
 
     async def _answer(self, request: Request) -> Response | None:
-        """What is answered here; None for what may pass."""
+        """Return the response of a request that is answered here; None to pass it on."""
         token = self._token(request)
         if token == "":
             return None
@@ -249,7 +249,7 @@ class Door:
             away = RedirectResponse("/", 303, _HEADERS)
             away.delete_cookie(_cookie(request), httponly=True, samesite="lax")
             return away
-        if request.method in _LOOKING:
+        if request.method in _SAFE_METHODS:
             shown = request.query_params.get("token")
             if shown is not None and self.access.token is not None:
                 if token is None and not self._is_token(shown):
@@ -263,13 +263,13 @@ class Door:
         return await self._try(request)
 
     async def _try(self, request: Request) -> Response:
-        """Look at a password, or a token, that was typed."""
+        """Check a password or token that was typed."""
         try:
             body = b""
             async for part in request.stream():
                 body += part
                 if len(body) > _LONGEST_FORM:
-                    return _plain("That is longer than any password here.", 413)
+                    return _plain("The form is too long.", 413)
         except ClientDisconnect:
             return _plain("", 400)
         typed = parse_qs(body.decode("utf-8", "replace")).get("secret", [""])[0]
@@ -286,7 +286,7 @@ class Door:
         return self._let_in(request)
 
     def _is_token(self, shown: str) -> bool:
-        """Whether it is the token, or the ticket, which is used up by that."""
+        """Return whether it is the token or the unused ticket; this uses up the ticket."""
         if _same(shown, self.access.token):
             return True
         if not _same(shown, self.ticket):
@@ -295,13 +295,11 @@ class Door:
         return True
 
     def _let_in(self, request: Request, *, known: bool = False) -> Response:
-        """To the same address, without a token in it; known: the browser has been let in before."""
+        """Redirect to the same address without the token, and set the cookie; known: it is set already."""
         query = urlencode(
             [(name, value) for name, value in request.query_params.multi_items() if name != "token"]
         )
-        place = "/" + quote(
-            request.scope["path"].lstrip("/\\")
-        )  # two slashes would begin another site's name
+        place = "/" + quote(request.scope["path"].lstrip("/\\"))  # two slashes would begin a host name
         answer = RedirectResponse(f"{place}?{query}" if query else place, 303, _HEADERS)
         if not known:
             answer.set_cookie(
@@ -309,39 +307,37 @@ class Door:
                 self.signed_in.add(time.time()),
                 max_age=KEPT_SECONDS,
                 httponly=True,
-                samesite="lax",  # a link from elsewhere works; another site's script sends it nowhere
+                samesite="lax",  # links from other sites work; requests of their scripts do not carry it
                 secure=request.url.scheme == "https",
             )
         return answer
 
     def _ask(self, request: Request, *, wrong: bool = False, wait: float = 0.0) -> Response:
-        """The page that asks for the password or the token; a line for what is no page."""
+        """Return the sign-in page, or a line if the request is not for a page."""
         with_password = self.access.password is not None
         if "text/html" not in request.headers.get("accept", ""):
-            # As JSON: Streamlit's page shows it where it loses its connection, but no plain text.
-            how = "Load the page again" if with_password else "Open the address that nearsay ui printed"
+            # JSON, since Streamlit's page shows it after losing its connection, but not plain text.
+            how = "Reload the page" if with_password else "Open the address that nearsay ui printed"
             return JSONResponse(f"You are not signed in. {how}.", 401, _HEADERS)
-        said = []
+        notes = []
         if not with_password:
-            said.append(
+            notes.append(
                 "<p>This page is for the person who started it. Open the address that "
                 "<code>nearsay ui</code> printed, which ends with <code>?token=…</code>, or type the token "
                 "here.</p>"
             )
         if wait > 0:
-            said.append(
+            notes.append(
                 '<p class="wrong" role="alert">Too many wrong passwords came from your address. Try again in '
                 f"{counted(int(wait) + 1, 'second')}.</p>"
             )
         elif wrong and with_password:
-            said.append(
-                '<p class="wrong" role="alert">That is not the password. Ask whoever started this server '
-                "for it.</p>"
+            notes.append(
+                '<p class="wrong" role="alert">Wrong password. Ask whoever started this server for it.</p>'
             )
         elif wrong:
-            said.append(
-                '<p class="wrong" role="alert">That is not the token of this server, which is another after '
-                "every start.</p>"
+            notes.append(
+                '<p class="wrong" role="alert">Wrong token. The server has a new one after every start.</p>'
             )
         form = Template(_FORM).substitute(
             label="Password" if with_password else "Token",
@@ -352,27 +348,27 @@ class Door:
         if wait > 0:
             headers["Retry-After"] = str(int(wait) + 1)
         return HTMLResponse(
-            page.substitute(said="\n".join(said), form=form), 429 if wait > 0 else 401, headers
+            page.substitute(notes="\n".join(notes), form=form), 429 if wait > 0 else 401, headers
         )
 
     async def _changing(self, request: Request, send: "Send") -> None:
-        """Pass on what brings something: never where nothing may be changed, and no more than fits."""
+        """Pass on a request with a body, unless the server is read-only or uploads exceed their limit."""
         scope, receive = request.scope, request.receive
         if self.access.read_only:
-            await _plain("This page only reads: it takes no files.", 403)(scope, receive, send)
+            await _plain("This server is read-only and accepts no files.", 403)(scope, receive, send)
             return
         size = request.headers.get("content-length", "0" if request.method == "DELETE" else "")
         if not size.isdecimal():
-            await _plain("Say how long it is (Content-Length).", 411)(scope, receive, send)
+            await _plain("A Content-Length header is required.", 411)(scope, receive, send)
             return
         bound = UPLOADS_HELD * self.access.largest_upload * _MEGABYTE
         if _held() + self.arriving + int(size) > bound:
-            said = (
-                f"All uploads together may take {bound // _MEGABYTE:,} MB of this server's memory, and this "
-                "one is too much. Wait until others are added, or start nearsay ui with a larger --max-upload"
+            text = (
+                f"Uploads may take {bound // _MEGABYTE:,} MB of this server's memory in total, which this "
+                "one exceeds. Wait until others are added, or start nearsay ui with a larger --max-upload"
             )
             await _read_and_drop(receive, self.access.largest_upload * _MEGABYTE)
-            await _plain(said, 413)(scope, receive, send)
+            await _plain(text, 413)(scope, receive, send)
             return
         self.arriving += int(size)
         try:
@@ -382,7 +378,7 @@ class Door:
 
 
 async def _read_and_drop(receive: "Receive", most: int) -> None:
-    """What a browser still sends: it shows no answer that comes before it has sent everything."""
+    """Read the rest of the request: a browser shows no response before it has sent everything."""
     while most > 0:
         message = await receive()
         if message["type"] != "http.request" or not message.get("more_body"):
@@ -391,7 +387,7 @@ async def _read_and_drop(receive: "Receive", most: int) -> None:
 
 
 def _held() -> int:
-    """Bytes of the uploads that Streamlit holds for all sessions."""
+    """Return the bytes of uploads that Streamlit holds for all sessions."""
     from streamlit.runtime import get_instance
     from streamlit.runtime.stats import CacheStat
 
@@ -399,8 +395,8 @@ def _held() -> int:
     return sum(stat.byte_length for stats in found.values() for stat in stats if isinstance(stat, CacheStat))
 
 
-def _load_anew() -> bytes:
-    """The message by which Streamlit's page goes to an address; the empty one is where it is."""
+def _reload_message() -> bytes:
+    """Return the message that makes Streamlit's page open an address; the empty one reloads the page."""
     from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
     message = ForwardMsg()
@@ -413,12 +409,12 @@ def _same(shown: str, kept: str | None) -> bool:
 
 
 def _cookie(here: HTTPConnection) -> str:
-    """The cookie's name, one for each port: browsers send what a host set to all its ports."""
+    """Return the cookie's name, which has the port in it: browsers send a host's cookies to all its ports."""
     return f"nearsay_{(here.scope.get('server') or ('', ''))[1]}"
 
 
 def _host_name(url: str) -> str:
-    """The name in an address, in small letters; "" for what is none."""
+    """Return the host name of an address in lower case; "" if it is invalid."""
     try:
         parts = urlsplit(url)
         _ = parts.port  # ValueError for a port that is none
@@ -432,5 +428,5 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
     return (found.ipv4_mapped if found.version == 6 else None) or found
 
 
-def _plain(said: str, status: int) -> Response:
-    return PlainTextResponse(said, status, _HEADERS)
+def _plain(text: str, status: int) -> Response:
+    return PlainTextResponse(text, status, _HEADERS)

@@ -1,4 +1,4 @@
-"""Files to take away, made when somebody asks for them."""
+"""Download buttons, whose files are generated when clicked."""
 
 import io
 import json
@@ -21,12 +21,13 @@ def offer_download(
     tip: str | None = None,
     quiet: bool = False,
 ) -> None:
-    """A button that makes a file when it is pressed; nothing of the page is run again.
+    """Draw a button that generates a file when it is clicked, without a rerun of the page.
 
-    Where that fails, Streamlit says only that it did, and the server's log why.
+    If that fails, Streamlit only reports that it did; the cause is in the server's log.
 
-    make: gives its content, in a thread that knows nothing of the session; file_name: ends in .csv or .jsonl
-    quiet: as other presses of a card are
+    make: returns the content, in a thread without access to the session
+    file_name: ends in .csv or .jsonl
+    quiet: drawn as a tertiary button
     """
     st.download_button(
         label,
@@ -42,9 +43,9 @@ def offer_download(
 
 
 def csv_bytes(rows: Iterable[Mapping[str, object]], columns: Sequence[str]) -> bytes:
-    """A header and a line a row, as `write_csv` has it. A list or an object is written as JSON.
+    """Return the rows as CSV with a header, as `write_csv` does; lists and objects are written as JSON.
 
-    It begins with a byte order mark: without it Excel takes UTF-8 for something else.
+    It begins with a byte order mark, without which Excel does not read it as UTF-8.
     """
     out = io.BytesIO()
     out.write("\ufeff".encode())
@@ -53,7 +54,7 @@ def csv_bytes(rows: Iterable[Mapping[str, object]], columns: Sequence[str]) -> b
 
 
 def json_lines_bytes(rows: Iterable[Mapping[str, object]]) -> bytes:
-    """A JSON object a line, UTF-8."""
+    """Return the rows as JSON lines in UTF-8."""
     out = io.BytesIO()
     write_lines(rows, out)
     return out.getvalue()

@@ -1,6 +1,6 @@
-"""Text of documents on the page: it is shown as it is, and never read as Markdown or HTML.
+"""Escaping: text of documents is shown literally, never interpreted as Markdown or HTML.
 
-Markdown of a stranger could load a picture from anywhere and so tell that it was looked at.
+Markdown in a document could load a remote image and so reveal that it was viewed.
 """
 
 import html
@@ -16,42 +16,42 @@ _Option = TypeVar("_Option")
 def distinct_labels(
     labels: Mapping[_Option, str], more: Callable[[_Option], str] = str
 ) -> dict[_Option, str]:
-    """The labels; to those that several options have is added which option it is, or else a number.
+    """Make labels unique by adding the option or a number to those that several options share.
 
-    Of options with one label Streamlit gives the last, whichever was chosen.
+    For options with equal labels Streamlit returns the last, whichever was chosen.
     """
     count = Counter(labels.values())
     found: dict[_Option, str] = {}
     taken: set[str] = set()
     for option, label in labels.items():
-        told = label if count[label] == 1 else f"{label} · {more(option)}"
-        free, number = told, 2
+        unique = label if count[label] == 1 else f"{label} · {more(option)}"
+        free, number = unique, 2
         while free in taken:
-            free, number = f"{told} · {number}", number + 1
+            free, number = f"{unique} · {number}", number + 1
         taken.add(free)
         found[option] = free
     return found
 
 
-_PUNCTUATION = re.compile(r"""([!-/:-@\[-`{-~])""")  # all of ASCII's may be escaped in CommonMark
-_TURNS = re.compile(r"[\u202a-\u202e\u2066-\u2069]")  # what is behind one of these runs another way
+_PUNCTUATION = re.compile(r"""([!-/:-@\[-`{-~])""")  # CommonMark allows escaping all ASCII punctuation
+_TURNS = re.compile(r"[\u202a-\u202e\u2066-\u2069]")  # bidirectional controls, which reverse text
 _LINE_ENDS = re.compile(r"\s*[\r\n\u2028\u2029]+\s*")
 
 
 def as_markdown(text: str) -> str:
-    """The text on one line, so that none of its characters is read as Markdown.
+    """Escape a text for Markdown, on one line.
 
-    What Streamlit makes of plain text stays: an address that is written out is a link to itself, and signs
-    such as -> and >= between spaces are drawn as one. What has to be exact belongs into `st.code`.
+    Streamlit still turns a URL into a link, and draws signs such as -> and >= between spaces as one
+    character. Use `st.code` for text that must be exact.
     """
     return _PUNCTUATION.sub(r"\\\1", _LINE_ENDS.sub(" ", _TURNS.sub("", text)).strip())
 
 
 def as_html(text: str) -> str:
-    """The text for the inside of an element or of an attribute; line ends stay."""
+    """Escape a text for the inside of an HTML element or attribute; line ends are kept."""
     return html.escape(_TURNS.sub("", text), quote=True)
 
 
 def json_text(value: object) -> str:
-    """A value of metadata: a text as it is, anything else as JSON."""
+    """Return a metadata value: a string as it is, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Filters as widgets made from the metadata, with counts, in the sidebar."""
+"""Filter widgets in the sidebar, generated from the metadata, with counts."""
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
@@ -7,9 +7,9 @@ from typing import Any
 
 import streamlit as st
 
-from nearsay.app.ui.asked import choices_now, keep_choices
+from nearsay.app.ui.asked import current_choices, set_choices
 from nearsay.app.ui.controls import first_of
-from nearsay.app.ui.errors import say_error, telling_errors
+from nearsay.app.ui.errors import show_error, showing_errors
 from nearsay.app.ui.escaping import as_markdown, distinct_labels
 from nearsay.app.ui.visit import Visit
 from nearsay.data.document import beginning
@@ -18,20 +18,20 @@ from nearsay.indexer.filters.choices import Choice, Choices, Value, filter_text,
 from nearsay.indexer.filters.fields import FieldKind, FieldLook
 from nearsay.indexer.filters.parse import parse
 
-COUNTED = 50_000  # documents: in more, only fields are counted whose column was read
+COUNTED = 50_000  # documents; in larger collections only fields whose column was read are counted
 _OPTIONS = 200  # of a field
 _LONGEST = 60  # characters of a value
 
 
 def is_counted(look: FieldLook, documents: int) -> bool:
-    """Whether counting a field's values is quick."""
+    """Return whether counting a field's values is fast."""
     return documents <= COUNTED or look.counted
 
 
 def bounds_of(
     visit: Visit, look: FieldLook, documents: int
 ) -> tuple[str | int | float | None, str | int | float | None]:
-    """The least and the greatest value of a field: of all documents where that is quick, else as was seen."""
+    """Return a field's smallest and largest value: of all documents if that is fast, else of the sample."""
     if look.values and is_counted(look, documents):
         found = visit.collection.facets(look.name, limit=_OPTIONS)
         numbers = [each.value for each in found.values if isinstance(each.value, int | float)]
@@ -41,14 +41,14 @@ def bounds_of(
 
 
 def label_of(value: Value, count: int | None = None) -> str:
-    """A value, with how often there is one: ACL (1,203)."""
+    """Return a value, with its count if given: ACL (1,203)."""
     text = str(value).lower() if isinstance(value, bool) else " ".join(str(value).split())
     text = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
     return text if count is None else f"{text} ({count:,})"
 
 
 def day_of(text: object) -> dt.date | None:
-    """The day that a text begins with; None for anything else."""
+    """Return the date that a text begins with; None if it does not."""
     try:
         return dt.date.fromisoformat(str(text)[:10])
     except ValueError:
@@ -56,21 +56,21 @@ def day_of(text: object) -> dt.date | None:
 
 
 CLUSTER = "cluster"
-_EXPERT = "expert "  # no field: the filter by hand
-_MOST_WORDS = 80  # characters of what is chosen
-_MOST = 12  # fields with widgets of their own
-_AT_ONCE = 6  # values that are all shown; of more a list is unfolded
+_EXPERT = "expert "  # the filter written by hand, not a field
+_MOST_WORDS = 80  # characters of a filter's button
+_MOST = 12  # fields with widgets
+_AT_ONCE = 6  # up to this many values are all shown; more are in a list
 _CENTURY = dt.timedelta(days=36_525)
 Names = Mapping[Value, str]
 
 
 def cluster_names(visit: Visit) -> dict[Value, str]:
-    """What the clusters that hold passages are called, by number; none where nothing was clustered."""
+    """Return the names of clusters by number; empty if nothing was clustered."""
     return {each.number: each.name for each in visit.collection.explore.cluster_names() if each.level == 0}
 
 
 def refusal(choices: Choices) -> NearsayError | None:
-    """Why the choices make no filter, a number beyond those that can be compared for one; None: they do."""
+    """Return why the choices are not a valid filter, such as a number out of range; None if they are."""
     try:
         if choices:
             parse(filter_text(choices))
@@ -87,13 +87,13 @@ def show_filters(
     clusters: Names,
     documents: int,
 ) -> None:
-    """A widget, or two, for each field; what is refused of it is told below.
+    """Draw the widgets of each field; errors are shown below them.
 
-    Values come with the documents that have them under the other filters, whatever the query.
+    Counts are of documents that match the other filters, whatever the query.
 
-    expert:    the filter by hand
-    clusters:  what they are called, by number; none where nothing was clustered
-    documents: of the collection
+    expert: the filter written by hand
+    clusters: names by number; empty if nothing was clustered
+    documents: number in the collection
     """
     refused = refusal(choices) is not None
 
@@ -123,20 +123,20 @@ def show_filters(
             _piece(look.name, label, choices)
         wrong = refusal({look.name: choices[look.name]}) if look.name in choices else None
         if wrong is not None:
-            say_error(wrong)
+            show_error(wrong)
     if len(looks) > _MOST:
         rest = [look.name for look in looks[_MOST:]]
-        st.caption(as_markdown(f"By hand: {first_of(rest)}"))
+        st.caption(as_markdown(f"Only in filter expressions: {first_of(rest)}"))
     if documents > COUNTED:
         st.caption(
             as_markdown(
-                f"Of {documents:,} documents, the values of a field are counted once it has been filtered by."
+                f"With {documents:,} documents, a field's values are counted once you have filtered by it."
             )
         )
 
 
 def show_chosen(choices: Choices, expert: str, clusters: Names) -> None:
-    """What is chosen, each with a way to take it back: it is seen where the sidebar is not."""
+    """Show the active filters, each with a button that removes it, since the sidebar may be closed."""
     if not choices and not expert:
         return
     with st.container(horizontal=True, gap="small"):
@@ -149,7 +149,7 @@ def show_chosen(choices: Choices, expert: str, clusters: Names) -> None:
                 as_markdown(beginning(words, _MOST_WORDS)),
                 key=f"drop {name}",
                 icon=":material/close:",
-                help="Take this filter away.",
+                help="Remove this filter.",
                 on_click=_drop,
                 args=(name,),
             )
@@ -229,29 +229,28 @@ def _piece(name: str, label: str, choices: Choices) -> None:
         f"{label} contains",
         key=key,
         max_chars=200,
-        help="A piece of the text, as it is written there: case counts.",
+        help="Part of the field's text; case-sensitive.",
         on_change=_changed,
         args=(name, "piece", key),
     )
 
 
-@telling_errors()
+@showing_errors()
 def _changed(name: str, part: str, key: str) -> None:
-    """Take what a widget says for a part of a field's choice."""
     value = st.session_state[key]
     if isinstance(value, dt.date):
         value = value.isoformat()
-    choices = choices_now()
+    choices = current_choices()
     changed: dict[str, Any] = {part: tuple(value) if part == "values" else value}
-    keep_choices({**choices, name: replace(choices.get(name, Choice()), **changed)})
+    set_choices({**choices, name: replace(choices.get(name, Choice()), **changed)})
 
 
-@telling_errors()
+@showing_errors()
 def _drop(name: str) -> None:
     if name == _EXPERT:
         st.session_state["where"] = ""
     else:
-        keep_choices(without(choices_now(), name))
+        set_choices(without(current_choices(), name))
 
 
 def _figure(value: object) -> str:

@@ -1,31 +1,29 @@
-"""A document's whole text, page by page, with a passage marked."""
+"""The full text of a document, page by page, with a passage marked."""
 
 import secrets
 
 import streamlit as st
 
-from nearsay.app.ui.errors import telling_errors
+from nearsay.app.ui.errors import showing_errors
 from nearsay.app.ui.escaping import as_html, as_markdown
 from nearsay.app.ui.page_link import bring_into_view
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer.catalogue.passages import headline
 
-_PAGE = 10_000  # characters that are shown at once
-_SLACK = 600  # so many before a page's end a line or a word is looked for to end it
-_READING = (
-    "reading"  # in the session: the text that is read, the page of it, whether and when it was turned to
-)
+_PAGE = 10_000  # characters of a page
+_SLACK = 600  # a page ends up to this much earlier, at a line or word
+_READING = "reading"  # session key: text, page, whether to scroll to it, and a nonce for that
 _PASSAGE, _TOP = ".ns-document .ns-passage", ".ns-document"
 
 
 def open_document(visit: Visit, id_: str, start: int, end: int) -> None:
-    """Show a document over the page, opened at a passage: characters `start` to `end` of its text."""
+    """Show a document in a dialog, opened at the passage from character `start` to `end`."""
     document = visit.collection.document(id_)
     title = as_markdown(headline(document.title, document.id, document.text)) or "Document"
-    st.session_state.pop(_READING, None)  # at the passage, though it was open at another page before
+    st.session_state.pop(_READING, None)  # opens at the passage, not at the last page read
 
     @st.dialog(title, width="large", icon=":material/description:")
-    @telling_errors()
+    @showing_errors()
     def show() -> None:
         st.caption(
             as_markdown(f"id {document.id}" + (f" · from {document.source}" if document.source else ""))
@@ -38,9 +36,10 @@ def open_document(visit: Visit, id_: str, start: int, end: int) -> None:
 
 
 def show_text(name: str, text: str, start: int = 0, end: int = 0) -> None:
-    """One page of a text with what turns it; for a fragment or a dialog, which a press runs again.
+    """Show one page of a text with buttons to turn it; for a fragment or dialog, which a click reruns.
 
-    name: tells the text apart from others; start, end: the passage that is marked, none if they are alike
+    name: identifies the text
+    start, end: the passage to mark, none if they are equal
     """
     what = (name, len(text), start, end)
     if st.session_state.get(_READING, (None,))[0] != what:
@@ -78,24 +77,24 @@ def show_text(name: str, text: str, start: int = 0, end: int = 0) -> None:
 
 
 def page_count(text: str) -> int:
-    """The pages of a text; an empty one has one."""
+    """Return the number of pages of a text, at least 1."""
     return max(1, -(-len(text) // _PAGE))
 
 
 def page_edges(text: str, page: int) -> tuple[int, int]:
-    """The first character of a page, and the one behind its last; page: from 0."""
+    """Return the start and end (exclusive) of a page, counted from 0."""
     return _edge(text, page), _edge(text, page + 1)
 
 
 def page_at(text: str, place: int) -> int:
-    """The page that holds a character."""
+    """Return the page of a character."""
     last = page_count(text) - 1
     page = min(max(place, 0) // _PAGE, last)
     return page + 1 if page < last and _edge(text, page + 1) <= place else page
 
 
 def document_html(text: str, start: int, end: int, first: int, last: int) -> str:
-    """Characters `first` to `last` of the text, escaped, and of them the passage marked."""
+    """Return characters `first` to `last` of the text, escaped, with the passage marked."""
     begin = min(max(start, first), last)
     stop = min(max(end, begin), last)
     before, inside, after = (as_html(text[a:b]) for a, b in ((first, begin), (begin, stop), (stop, last)))
@@ -106,7 +105,7 @@ def document_html(text: str, start: int, end: int, first: int, last: int) -> str
 
 
 def _edge(text: str, page: int) -> int:
-    """Where a page begins: behind the last line, or else word, that ends shortly before."""
+    """Return the start of a page: after the last line end, or space, shortly before its nominal start."""
     at = page * _PAGE
     if at <= 0 or at >= len(text):
         return min(max(at, 0), len(text))
@@ -118,5 +117,5 @@ def _edge(text: str, page: int) -> int:
 
 
 def _turn(what: tuple[str, int, int, int], page: int, *, turned: bool = True) -> None:
-    """Go to a page; turned: it is brought into view, once."""
+    """Go to a page; turned: scroll to it once."""
     st.session_state[_READING] = (what, page, turned, secrets.token_hex(4))

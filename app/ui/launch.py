@@ -1,4 +1,4 @@
-"""Start Streamlit over a library, so that nothing leaves the machine and nobody else gets in unasked."""
+"""Start Streamlit for a library, without sending anything out and with access control."""
 
 import contextlib
 import errno
@@ -45,47 +45,45 @@ _HOST = re.compile(r"(?:(?P<name>[a-z0-9_](?:[\w.-]*[a-z0-9_])?)|\[(?P<ip>[0-9a-
 class Launch:
     """How the page is served, and to whom."""
 
-    address: str = "localhost"  # where it listens
-    port: int | None = None  # None: 8501, or the next that is free
-    hosts: tuple[str, ...] = ()  # names that browsers may use for it, beyond the address itself
-    browser: bool = True  # open one
-    password: str | None = None  # its scrypt hash, see `nearsay.app.ui.settings`; None: none is asked
-    server_files: bool | None = (
-        None  # may files of this machine be named; None: if only this machine reaches it
-    )
+    address: str = "localhost"  # to listen on
+    port: int | None = None  # None: 8501, or the next free one
+    hosts: tuple[str, ...] = ()  # further names that browsers may use
+    browser: bool = True  # open a browser
+    password: str | None = None  # its scrypt hash; None: no password
+    server_files: bool | None = None  # whether paths of this machine may be entered; None: if `is_local`
     settings: Settings = field(default_factory=Settings)
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
     ticket: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
 
     def __post_init__(self) -> None:
-        """BadInputError for a port or a name that is none, and for a page that everybody could write to."""
+        """Raises BadInputError for an invalid port or host name, or if everybody could change the library."""
         if self.port is not None and not 0 < self.port < 65_536:
-            raise BadInputError(f"{self.port} is no port. Take one from 1024 to 65535")
+            raise BadInputError(f"{self.port} is not a valid port. Choose one from 1024 to 65535")
         for host in self.hosts:
             if _bare(host) is None:
                 raise BadInputError(
-                    f"'{host}' is no name of a host. Give it as browsers show it, without http:// and what "
-                    "follows the name: --host search.example.org"
+                    f"'{host}' is not a host name. Write it as browsers show it, without http:// and without "
+                    "a path: --host search.example.org"
                 )
         if not self.is_local and not self.settings.read_only and self.password is None:
             raise BadInputError(
-                f"at {', '.join([self.address, *self.hosts])} everybody who reaches this machine could "
-                "change the library. Ask for a password (--password), or let them only read (--read-only)"
+                f"at {', '.join([self.address, *self.hosts])} everybody who can reach this machine could "
+                "change the library. Require a password (--password), or allow only reading (--read-only)"
             )
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine can reach it; any other name is a proxy's, which passes others on."""
+        """Whether only this machine can reach it; any other name is a proxy's, which forwards others."""
         return all(_is_loopback(name) for name in (self.address, *self.hosts))
 
     @property
     def needs_token(self) -> bool:
-        """Whether the printed address lets in: other users of this machine and other sites stay out."""
+        """Whether the printed address has a token, which keeps out other users and other sites."""
         return self.is_local and self.password is None
 
     @property
     def url(self) -> str:
-        """Where somebody at this machine finds it; a port has to be chosen."""
+        """Its address on this machine; the port must be set."""
         if self.address in _EVERYWHERE:
             name = self.hosts[0] if self.hosts else "localhost"
         else:
@@ -93,7 +91,7 @@ class Launch:
         return f"http://{name}:{self.port}"
 
     def access(self) -> Access:
-        """What the door asks of whom."""
+        """Return the rules of access."""
         names = ["localhost", "127.0.0.1", "::1", self.address, *(_bare(host) or host for host in self.hosts)]
         if not _is_loopback(self.address):
             machine = socket.gethostname().partition(".")[0]
@@ -109,11 +107,11 @@ class Launch:
         )
 
     def options(self) -> dict[str, object]:
-        """The options of Streamlit, by their names."""
+        """Return the options of Streamlit by name."""
         return THEME | {
             "server.address": self.address,
             "server.port": self.port,
-            "server.headless": True,  # the browser is opened by who knows the token
+            "server.headless": True,  # the server opens the browser itself, with the token
             "server.fileWatcherType": "none",
             "server.runOnSave": False,
             "server.maxUploadSize": self.settings.largest_upload,
@@ -121,15 +119,15 @@ class Launch:
             "client.toolbarMode": "viewer",
             "client.showErrorDetails": "none",
             "client.showErrorLinks": False,
-            # Else it offers, here and in the page, to install instructions for coding agents; and it asks a
-            # site outside for this machine's address, to print it.
+            # Otherwise it advertises instructions for coding agents, and asks an external site for this
+            # machine's address to print it.
             "logger.hideWelcomeMessage": True,
             "logger.level": "warning",
             "runner.magicEnabled": False,
         }
 
     def handed_over(self) -> dict[str, object]:
-        """What the page's process has to know, secrets among it: for a pipe, which nobody else can read."""
+        """Return the settings of the server process with secrets: for a pipe, which nobody else can read."""
         opened = self.url + (f"/?token={self.ticket}" if self.needs_token else "")
         return {
             "access": asdict(self.access()),
@@ -138,25 +136,25 @@ class Launch:
         }
 
     def environment(self, before: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """The environment of the page's process; the user's own settings of Streamlit do not reach in."""
+        """Return the environment of the server process, without the user's Streamlit settings."""
         kept = {
             name: value
             for name, value in before.items()
             if not name.startswith("STREAMLIT_") and name not in PRIVATE_VARIABLES
         }
-        if not self.hosts:  # with no proxy before it, anybody could write another's address into a header
+        if not self.hosts:  # without a proxy, clients could forge their address in a header
             kept["FORWARDED_ALLOW_IPS"] = ""
         may_name = self.is_local if self.server_files is None else self.server_files
         settings = replace(self.settings, server_files=may_name, with_password=self.password is not None)
-        # What a form leaves out is the command's own default, not that of a configuration file.
+        # Options that a form leaves out get the command's default, not a configuration file's.
         return kept | {"NEARSAY_CONFIG": os.devnull} | settings.to_environment()
 
 
 def launch(launch: Launch) -> None:
-    """Say where the page is and become its server: this process is replaced by it, and Ctrl-C ends it.
+    """Print the address of the page and replace this process by its server, until Ctrl-C.
 
-    MissingExtraError where Streamlit is not installed, BadInputError where nothing can listen there, and for
-    a library or a device with which no page could do anything.
+    Raises MissingExtraError if Streamlit is not installed, and BadInputError if the address or port cannot be
+    used or the library or device is invalid.
     """
     if find_spec("streamlit") is None:
         raise MissingExtraError("The page", "ui")
@@ -167,10 +165,10 @@ def launch(launch: Launch) -> None:
     sys.stdout.write(f"nearsay is at {shown} (Ctrl-C ends it)\n")
     sys.stdout.flush()
     reader, writer = os.pipe()
-    with os.fdopen(writer, "w", encoding="utf-8") as pipe:  # far less than a pipe holds
+    with os.fdopen(writer, "w", encoding="utf-8") as pipe:  # fits into the pipe's buffer
         json.dump(launch.handed_over(), pipe)
     os.set_inheritable(reader, True)
-    # -P: a click.py in the folder where somebody stands must not be taken for the package.
+    # -P: a click.py in the working directory must not shadow the package.
     command = [sys.executable, "-P", "-m", "nearsay.app.ui.entry.page_server", str(reader)]
     os.execve(command[0], command, launch.environment())  # noqa: S606 - no shell, and our own command
 
@@ -178,11 +176,11 @@ def launch(launch: Launch) -> None:
 def free_port(
     address: str, wanted: int | None = None, *, reserve: Callable[[int], bool] = lambda _: True
 ) -> int:
-    """A port of an address at which nobody listens: the wanted one, or the first from 8501 on.
+    """Return a free port of an address: the wanted one, or the first from 8501.
 
-    reserve: whether a free one can be had; one that it refuses is passed over as taken
+    reserve: returns whether a free port can be reserved; others are skipped
 
-    BadInputError if there is none, or the address is not one of this machine.
+    Raises BadInputError if there is none, or the address is not one of this machine.
     """
     for port in [wanted] if wanted is not None else range(_FIRST_PORT, _FIRST_PORT + _TRIED):
         try:
@@ -192,44 +190,42 @@ def free_port(
             unknown = isinstance(error, socket.gaierror | UnicodeError)
             if unknown or number in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EINVAL):
                 raise BadInputError(
-                    f"'{address}' is no address of this machine. "
-                    "Take one of its own, or 0.0.0.0 for all of them, and name it with --host"
+                    f"'{address}' is not an address of this machine. "
+                    "Use one of its own, or 0.0.0.0 for all of them with the name as --host"
                 ) from error
             if number in (errno.EACCES, errno.EPERM):
-                raise BadInputError(f"you may not listen at port {port}. Take one from 1024 on") from error
+                raise BadInputError(f"port {port} needs privileges. Choose one from 1024") from error
             if number != errno.EADDRINUSE:
                 raise BadInputError(
-                    f"the page cannot listen at port {port} of {address} ({error}). "
-                    "Take another --address or --port"
+                    f"cannot listen on port {port} of {address} ({error}). Choose another --address or --port"
                 ) from error
             continue
         if reserve(port):
             return port
     if wanted is not None:
         raise BadInputError(
-            f"port {wanted} is taken: something listens there already, another nearsay ui perhaps. "
-            "Leave --port out for the next that is free"
+            f"port {wanted} is in use, perhaps by another nearsay ui. Omit --port to use the next free one"
         )
     raise BadInputError(
-        f"the ports from {_FIRST_PORT} to {_FIRST_PORT + _TRIED - 1} are all taken. Name one with --port"
+        f"the ports from {_FIRST_PORT} to {_FIRST_PORT + _TRIED - 1} are all in use. Choose one with --port"
     )
 
 
 def _check(settings: Settings) -> None:
-    """Nobody should find out in the browser what can be known here."""
+    """Check the settings before the start, so that errors appear in the terminal and not in the browser."""
     home = Path(settings.library)
     try:
         is_other, has_library = home.exists() and not home.is_dir(), (home / "library.json").exists()
-    except OSError as error:  # no rights, or a name that is too long
+    except OSError as error:  # no permission, or the name is too long
         raise BadInputError(
-            f"{home} cannot be looked into ({error.strerror}). Name another with --library"
+            f"{home} cannot be read ({error.strerror}). Choose another folder with --library"
         ) from error
     if is_other:
-        raise BadInputError(f"{home} is no folder, and a library is one. Name another with --library")
+        raise BadInputError(f"{home} is not a folder. Choose a library's folder with --library")
     if settings.read_only and not has_library:
         raise BadInputError(
-            f"there is no library in {home}, and a page that only reads cannot make one. "
-            "Name the folder of one with --library, or leave --read-only out"
+            f"there is no library in {home}, and a read-only page cannot create one. "
+            "Choose the folder of one with --library, or omit --read-only"
         )
     if settings.device not in (None, "auto", "cpu"):
         from nearsay.training.encoder.hardware import choose_device
@@ -238,15 +234,15 @@ def _check(settings: Settings) -> None:
 
 
 def _reserve(address: str, port: int) -> bool:
-    """Keep an address's port for the server that this process becomes, which listens only seconds later.
+    """Lock a port for the server that this process becomes, which only listens seconds later.
 
-    Another start of the same person passes it over until then; another's is refused by the system.
+    Another start by the same user skips it; for other users the system refuses it later.
     """
     user = os.getuid() if hasattr(os, "getuid") else "me"
     place = hashlib.sha256(address.encode()).hexdigest()[:8]
     try:
         descriptor = life_lock.take(Path(tempfile.gettempdir()) / f"nearsay-{user}-{place}-{port}.lock")
-    except (OSError, NearsayError):  # no place for a file, or no such locks here: as without
+    except (OSError, NearsayError):  # no place for a file, or no file locks: go on without
         return True
     if descriptor is None:
         return False
@@ -255,13 +251,13 @@ def _reserve(address: str, port: int) -> bool:
 
 
 def _try_to_listen(address: str, port: int) -> None:
-    """OSError if it is taken at any address of that name, or if there is none; IPv6 may be switched off."""
+    """Raise OSError if the port is taken at any address of the name, or all fail; IPv6 may be disabled."""
     refused: list[OSError] = []
     found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)
     for family, kind, protocol, _, place in found:
         try:
             with socket.socket(family, kind, protocol) as tried:
-                if os.name == "posix":  # a server that just ended keeps nobody out
+                if os.name == "posix":  # allows a port whose server just ended
                     tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 tried.bind(place)
         except OSError as error:
@@ -283,7 +279,7 @@ def _is_loopback(name: str) -> bool:
 
 
 def _bare(host: str) -> str | None:
-    """The name of a host without a port, in small letters; None for what is no name."""
+    """Return a host name without its port, in lower case; None if it is invalid."""
     with contextlib.suppress(ValueError):
         return str(ipaddress.ip_address(host))
     found = _HOST.fullmatch(host.lower().rstrip("."))

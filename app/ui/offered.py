@@ -1,4 +1,4 @@
-"""What may be chosen: encoders out of the library's list, and what one can be measured on."""
+"""Choices for forms: encoders of the library, and evaluation sets."""
 
 from pathlib import Path
 from typing import Final
@@ -18,22 +18,23 @@ _OTHER: Final = ""
 
 
 def offered(visit: Visit, *, berts: bool = False, without: str | None = None) -> dict[str, str]:
-    """What loads each encoder that is there, and what people call it; no two are called the same.
+    """Return a unique label for each encoder that exists, by the source that loads it.
 
-    berts: also the BERTs that were made here, unless the page only reads; without: the source of one to omit
+    berts: include BERTs trained here, unless nothing may be changed
+    without: the source of one to omit
     """
     labels: dict[str, str] = {}
     places: dict[str, str] = {}
     for each in visit.library.encoders.list(berts=berts and visit.may_write):
         if each.there and each.source != without:
-            what = f"a BERT made here ({each.told})" if each.bert else str(each.origin)
+            what = f"a BERT trained here ({each.told})" if each.bert else str(each.origin)
             labels[each.source] = f"{each.name}, {what}"
             places[each.source] = each.source if visit.may_write else ""
     return distinct_labels(labels, lambda source: places[source] or "another")
 
 
 def ask_encoder(visit: Visit, *, key: str, label: str, without: str | None = None) -> str | None:
-    """Ask for one; what loads it, None while another is not named yet.
+    """Ask for an encoder and return its source; None while another one has to be entered.
 
     without: the source of one that is not offered
     """
@@ -42,8 +43,8 @@ def ask_encoder(visit: Visit, *, key: str, label: str, without: str | None = Non
         label,
         offered(visit, without=without) | other,
         key,
-        "It turns a text into numbers, so that texts which say the same come to lie close together. All of a "
-        "collection is embedded by the same one.",
+        "Turns a text into a vector, so that texts with similar meaning have similar vectors. A collection "
+        "is embedded by one encoder.",
     )
     if chosen != _OTHER:
         return chosen
@@ -56,29 +57,29 @@ def ask_encoder(visit: Visit, *, key: str, label: str, without: str | None = Non
     return (typed or "").strip() or None
 
 
-JUDGED: Final = "judgements"  # stands for a folder that is written when it is wanted
+JUDGED: Final = "judgements"  # placeholder for a folder that `spec_of` writes
 KIND_NAMES: Final = {
     EvaluationKind.STS: "scored pairs",
     EvaluationKind.TRIPLETS: "triplets",
-    EvaluationKind.PAIRS: "pairs that are the same or not",
+    EvaluationKind.PAIRS: "pairs labelled same or different",
     EvaluationKind.NLI: "premises and hypotheses",
     EvaluationKind.RETRIEVAL: "searches",
     EvaluationKind.RERANKING: "candidates to rank",
     EvaluationKind.CLUSTERING: "labelled texts to cluster",
     EvaluationKind.CLASSIFICATION: "labelled texts",
 }
-_FEWEST_QUERIES: Final = 5  # judged ones, of which a fifth is measured on
+_FEWEST_QUERIES: Final = 5  # judged queries; a fifth of them is the test part
 
 
 def evaluation_sets(visit: Visit) -> dict[str, str]:
-    """`KIND:PATH` as commands take it, and what people call it."""
+    """Return a unique label for each evaluation set, by `KIND:PATH` as commands take it."""
     sets = {
         f"sts:{sample_file('scored-pairs')}": "sample: scored pairs",
         f"triplets:{sample_file('triplets')}": "sample: triplets",
         f"retrieval:{folder()}": "sample: searches",
     }
     if visit.name is not None and visit.collection.judgements.counts().queries >= _FEWEST_QUERIES:
-        sets[JUDGED] = f"judgements of {visit.name}: the fifth of its queries that is not learned from"
+        sets[JUDGED] = f"judgements of {visit.name}: the held-out fifth of its queries"
     for file in TrainingFiles(visit.library.store.folder).list():
         kind = _kind(file)
         if kind is not None:
@@ -87,7 +88,7 @@ def evaluation_sets(visit: Visit) -> dict[str, str]:
 
 
 def spec_of(visit: Visit, chosen: str) -> str:
-    """What the command takes; judgements are written out, and only the judged passages are searched."""
+    """Return the set as commands take it; judgements are exported first, with only the judged passages."""
     if chosen != JUDGED:
         return chosen
     visit.check_writing()
@@ -104,6 +105,6 @@ def _kind(file: Path) -> EvaluationKind | None:
         layout = file_layout(file)
     except BadInputError:
         return None
-    if layout is None or layout.kind is EvaluationKind.NLI:  # a linear layer would need a second file
+    if layout is None or layout.kind is EvaluationKind.NLI:  # would need a second file
         return None
     return layout.kind

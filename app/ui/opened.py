@@ -1,4 +1,4 @@
-"""The library that the page is about: opened once per process, and shared by everybody who looks."""
+"""The library of the page: opened once per process, and shared by all sessions."""
 
 import logging
 import threading
@@ -19,54 +19,53 @@ from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.text_encoder import TextKind
 
 _log = logging.getLogger(__name__)
-_SECONDS = 1.0  # until what is loaded beside begins: the first page of a million came in 2.9 instead of 3.7 s
+_SECONDS = 1.0  # delay of background loading: the first page of a million passages took 2.9 s instead of 3.7
 
 
-_opened_in: dict[str, str] = {}  # by folder: what names the library that was opened there last
+_opened_in: dict[str, str] = {}  # by folder: the identity of the library opened last
 
 
 def is_there(settings: Settings) -> bool:
-    """Whether there is a library in the folder."""
+    """Return whether there is a library in the folder."""
     return _identity(settings).exists()
 
 
-def was_there(settings: Settings) -> bool:
-    """Whether this process has opened a library in the folder."""
+def was_opened(settings: Settings) -> bool:
+    """Return whether this process has opened a library in the folder."""
     return settings.library in _opened_in
 
 
 def _identity(settings: Settings) -> Path:
-    """The file that names the library."""
     return Path(settings.library) / "library.json"
 
 
-def make_library(settings: Settings) -> Library:
-    """Make the library that is not there yet."""
+def create_library(settings: Settings) -> Library:
+    """Create the library."""
     _open(settings, create=True).close()
     return opened(settings)
 
 
 def opened(settings: Settings) -> Library:
-    """The library; its first search is made soon, beside everything else, since it loads the encoder.
+    """Return the library; loading its encoder by a first search starts in the background.
 
-    Where the folder was deleted and another library made there, that one: the open files of the first would
-    go on answering, and keep what is written to them from everybody.
+    If the folder was deleted and another library created there, return that one: the open files of the first
+    would still answer, and hide writes from others.
     """
     try:
         name = _identity(settings).read_text("utf-8")
-    except OSError:  # it went this moment: opening it says so
+    except OSError:  # just deleted: opening it reports that
         name = ""
     library = _opened(settings, name)
-    if _opened_in.get(settings.library, name) != name:  # what was found in the other one
+    if _opened_in.get(settings.library, name) != name:  # cached results of the previous library
         _remembered.clear()
         _remembered_map.clear()
     _opened_in[settings.library] = name
     return library
 
 
-@st.cache_resource(show_spinner=False)  # it is opened before anybody looks, where nothing can be shown
+@st.cache_resource(show_spinner=False)  # also runs before the first visit, without a page
 def _opened(settings: Settings, name: str) -> Library:
-    del name  # another library has another
+    del name  # part of the cache's key
     library = _open(settings, create=False)
     if library.names():
         get_ready(library, settings)
@@ -74,10 +73,7 @@ def _opened(settings: Settings, name: str) -> Library:
 
 
 def get_ready(library: Library, settings: Settings) -> None:
-    """Load, beside everything else, what the first looks would wait for; the page is slower meanwhile.
-
-    Not at once: the page that is on its way comes first.
-    """
+    """Load in the background what the first visitors need; the delay lets the current page go first."""
     beside = threading.Timer(_SECONDS, _warm, (library, settings))
     beside.daemon, beside.name = True, "first search"
     beside.start()
@@ -90,18 +86,18 @@ def _open(settings: Settings, *, create: bool) -> Library:
         device=settings.device,
         precision=settings.precision,
         create=create,
-        wait=0.0,  # who holds a collection is told at once
+        wait=0.0,  # report at once that a collection is locked
     )
 
 
 def _warm(library: Library, settings: Settings) -> None:
-    with bulk_work():  # whoever looks at a page meanwhile gets their turn sooner
-        for what, work in (("the first search was not made", _search), ("the map was not drawn", _draw)):
-            try:  # the encoder is light, the map of a large collection is not
+    with bulk_work():  # lets pages go first
+        for what, work in (("the first search failed", _search), ("drawing the map failed", _draw)):
+            try:  # the encoder first: the map of a large collection takes longer
                 _twice(work, library, settings)
-            except NearsayError as error:  # whoever looks is told
+            except NearsayError as error:  # the page reports it
                 _log.info("%s: %s", what, error)
-            except Exception:  # noqa: BLE001 - nobody waits for this thread: the log is all that hears it
+            except Exception:  # noqa: BLE001 - nothing waits for this thread, so its errors go to the log
                 _log.exception("%s", what)
 
 
@@ -129,12 +125,12 @@ def _search(library: Library, settings: Settings) -> None:
 
 
 _Found = TypeVar("_Found")
-_MOST = 24  # findings of everybody who looks at the page
+_MOST = 24  # cached results of all sessions
 _MOST_MAPS = 3  # one of 30,000 short passages takes some 30 MB
 
 
 def state_of(visit: Visit) -> str:
-    """Names the collection as it is now: another text once documents, vectors or clusters are others."""
+    """Return a key for the collection's state, which changes with its documents, vectors and clusters."""
     snapshot = visit.collection.snapshot()
     row = snapshot.collection
     parts = (visit.library.store.folder, row.id, row.version, row.compactions, snapshot.generation.number)
@@ -142,14 +138,14 @@ def state_of(visit: Visit) -> str:
 
 
 def remembered(key: str, make: Callable[[], _Found]) -> _Found:
-    """What `make` gives, found once for a key; it is shared by all who look, so it must not be changed."""
+    """Return `make()`, cached by key for all sessions, so it must not be changed."""
     return cast("_Found", _remembered(key, make))
 
 
 def remembered_map(key: str, make: Callable[[], _Found]) -> _Found:
-    """The same for maps, of which few are kept: they are large, and another is made with each change.
+    """The same for maps: few are cached, because they are large and change with every update.
 
-    Also for threads in which no page runs: it shows nothing of its own.
+    Also for threads outside of a page: it shows no spinner.
     """
     return cast("_Found", _remembered_map(key, make))
 
@@ -160,14 +156,14 @@ def _remembered_map(key: str, _make: Callable[[], object]) -> object:
     return _make()
 
 
-@st.cache_resource(max_entries=_MOST, ttl=3600.0, show_spinner="Looking …")
+@st.cache_resource(max_entries=_MOST, ttl=3600.0, show_spinner="Computing …")
 def _remembered(key: str, _make: Callable[[], object]) -> object:
     del key
     return _make()
 
 
 def kept(name: str, about: object, make: Callable[[], _Found], most: int = 1) -> _Found:
-    """What `make` gives, found once in a session while it is about the same; the last few are kept."""
+    """Return `make()`, cached in the session while `about` is equal; the last `most` are kept."""
     found: list[tuple[object, _Found]] = st.session_state.setdefault(name, [])
     for known, value in found:
         if known == about:
@@ -178,9 +174,9 @@ def kept(name: str, about: object, make: Callable[[], _Found], most: int = 1) ->
 
 
 def kept_drawing(visit: Visit) -> tuple[PackedMap, int] | None:
-    """The map that is kept, packed for the browser, and how many passages are on it; None without one.
+    """Return the stored map, packed for the browser, and the number of its passages; None without one.
 
-    It is read once for a state of the collection; of many passages a sample, always the same, is drawn.
+    Cached per state of the collection; of many passages a fixed sample is drawn.
     """
     explorer = visit.collection.explore
     number = explorer.kept_map_number()

@@ -1,5 +1,4 @@
-"""Links from one page to another, which keep the session and the chosen collection, the browser's history,
-and scrolling on one page."""
+"""Links between pages that keep the session and the collection, the browser's history, and scrolling."""
 
 import contextlib
 from functools import cache
@@ -13,14 +12,16 @@ from nearsay.indexer.filters.choices import read_choices, without, written
 if TYPE_CHECKING:
     from streamlit.components.v2.types import ComponentRenderer
 
-CHOSEN = "chosen_collection"  # in the session: the one that the sidebar names
-NEXT_COLLECTION = "next_collection"  # in the session: what the sidebar is to choose when it is drawn again
+CHOSEN = "chosen_collection"  # session key: the collection chosen in the sidebar
+NEXT_COLLECTION = "next_collection"  # session key: what the sidebar chooses in the next run
 
 
 def link_to(path: str, label: str, *, icon: str | None = None, **query: str) -> None:
-    """A link to a page of the menu, by its address, with the chosen collection where the query names none.
+    """Link to a page of the menu, keeping the chosen collection unless the query names one.
 
-    label: Markdown; query: what stands in the address
+    path: of the page
+    label: Markdown
+    query: parameters of the address
     """
     chosen = st.session_state.get(CHOSEN)
     query = query if chosen is None else {"collection": str(chosen)} | query
@@ -28,9 +29,10 @@ def link_to(path: str, label: str, *, icon: str | None = None, **query: str) -> 
 
 
 def open_page(path: str, *, collection: str | None = None, **query: str) -> None:
-    """Go there now; collection: another than the chosen one.
+    """Go to a page now; collection: another than the chosen one.
 
-    What a widget of this page is bound to cannot be said in the address: the sidebar takes the collection.
+    An address cannot set parameters that are bound to widgets of this page, so the sidebar sets the
+    collection.
     """
     if collection is not None:
         st.session_state[NEXT_COLLECTION] = collection
@@ -38,22 +40,22 @@ def open_page(path: str, *, collection: str | None = None, **query: str) -> None
 
 
 def leave_collection() -> None:
-    """Forget what the page is at, of a collection that is left for another: it is of no other.
+    """Clear parameters that belong to the previous collection, including a filter by cluster number.
 
-    So are the clusters that a filter names by their numbers; what it asks of the metadata stays.
+    Filters on metadata are kept.
     """
     for name in ("doc", "after", "before", "like", "unlike"):
         st.query_params.pop(name, None)
     st.session_state["at"] = ""
-    with contextlib.suppress(BadInputError):  # of an address that makes no sense: the page tells it
+    with contextlib.suppress(BadInputError):  # an invalid address: the page reports it
         choices = read_choices(st.session_state.get("filter") or st.query_params.get("filter", ""))
         if "cluster" in choices:
             st.session_state["filter"] = written(without(choices, "cluster"))
 
 
-# Streamlit writes the address in several steps, each an entry of the history: what it takes away when a page
-# is left, what the next page's run adds, the page itself. For a link within a page it does not write it. And
-# the first run's entries are made before this is heard, so that it adds the collection to the address itself.
+# Streamlit changes the address in several steps, each a history entry: parameters removed when a page is
+# left, those that the next page adds, the page itself. For a link within a page it does not change it. This
+# script keeps one entry per click. It runs after the first run's entries, so it adds the collection itself.
 _HISTORY = """
 export default function ({ data }) {
   const address = new URL(location)
@@ -83,23 +85,23 @@ export default function ({ data }) {
 
 
 def keep_history() -> None:
-    """Make what is pressed one entry of the browser's history: one press of Back leads before it."""
-    with st.container(key="ns_history"):  # nothing is seen of it
+    """Make each click one entry of the browser's history, so that one click on Back undoes it."""
+    with st.container(key="ns_history"):  # invisible
         data = {"collection": st.session_state.get(CHOSEN)}
         _component("nearsay_history", _HISTORY)(data=data, key="history")
 
 
 def _page(path: str) -> "st.Page":
-    """Streamlit knows a page by its address alone."""
+    """Streamlit identifies a page by its address alone."""
     return st.Page(_nothing, title=path, url_path=path)
 
 
 def _nothing() -> None:
-    """Never called: the menu's page of that address is."""
+    """Never called: Streamlit calls the menu's page of this address."""
 
 
-_SECONDS = 5  # in which what is to be seen may come
-# The window remembers it: Streamlit calls this at every run of the page.
+_SECONDS = 5  # how long the script waits for the element
+# Remembered in the window, because Streamlit calls this in every run of the page.
 _SCRIPT = """
 export default function ({ data }) {
   const done = window.nearsayBroughtIntoView ??= {}
@@ -119,13 +121,13 @@ export default function ({ data }) {
 
 
 def scroll_to_top(number: int) -> None:
-    """Once for each number, however often the page is run."""
+    """Scroll to the top, once for each number, however often the page is rerun."""
     bring_into_view("[data-testid=stMainBlockContainer]", str(number), key="ns_top_page")
 
 
 def bring_into_view(selector: str, when: str, *, centre: bool = False, key: str = "ns_top") -> None:
-    """Scroll to the first that the selector finds, once for each `when`; centre: to its middle."""
-    with st.container(key=key):  # nothing is seen of it
+    """Scroll to the first element of the selector, once for each `when`; centre: to its middle."""
+    with st.container(key=key):  # invisible
         data = {
             "selector": selector,
             "when": when,

@@ -1,4 +1,4 @@
-"""What the person who starts the page decides for everybody who looks at it, and how a password is kept."""
+"""Settings of the person who starts the page, for all its visitors, and password hashing."""
 
 import base64
 import hashlib
@@ -11,55 +11,53 @@ from dataclasses import asdict, dataclass, fields
 
 from nearsay.data.errors import BadInputError
 
-VARIABLE = "NEARSAY_UI"  # how the settings reach the process that serves the page: other users cannot read it
-PRIVATE_VARIABLES = (VARIABLE, "NEARSAY_UI_PASSWORD")  # which no process that the page starts inherits
+VARIABLE = "NEARSAY_UI"  # passes the settings to the server process; other users cannot read it
+PRIVATE_VARIABLES = (VARIABLE, "NEARSAY_UI_PASSWORD")  # not inherited by processes that the page starts
 
-UPLOADS_HELD = 5  # times the largest file: what all uploads together may take of the memory
+UPLOADS_HELD = 5  # memory for all uploads, in multiples of the largest file
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where the library is and what may be done to it; no secret of the door is among them."""
+    """Where the library is and what visitors may do; contains no secrets."""
 
     library: str = "library"  # its folder
     database: str | None = None  # URL of a PostgreSQL catalogue; None: SQLite inside the folder
-    device: str | None = None  # cpu, cuda, cuda:1, mps; None: the best there is
+    device: str | None = None  # cpu, cuda, cuda:1, mps; None: the best available
     precision: str = "auto"  # of the encoders
-    read_only: bool = False  # nothing can be added, changed, removed or trained; judging neither
-    with_password: bool = False  # visitors signed in with one, and can sign out
+    read_only: bool = False  # nothing can be added, changed, removed, trained or judged
+    with_password: bool = False  # visitors sign in, and can sign out
     largest_upload: int = 200  # megabytes a file
-    server_files: bool = True  # files and folders of the serving machine may be named
+    server_files: bool = True  # paths of the server may be entered
 
     def __post_init__(self) -> None:
-        """BadInputError for an upload limit that is none."""
+        """Raises BadInputError for an invalid upload limit."""
         if self.largest_upload < 1:
-            raise BadInputError(f"uploads of at most {self.largest_upload} MB cannot be. Allow at least 1")
+            raise BadInputError(f"an upload limit of {self.largest_upload} MB is too small. Allow at least 1")
 
     def to_environment(self) -> dict[str, str]:
-        """What the environment of the page's process has to hold."""
+        """Return the environment variables of the server process."""
         return {VARIABLE: json.dumps(asdict(self))}
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
-        """The settings that `nearsay ui` passed on; the usual ones where it did not start the process."""
+        """Return the settings that `nearsay ui` passed on; the defaults if it did not start the process."""
         kept = json.loads(environment.get(VARIABLE, "{}"))
         return cls(**{each.name: kept[each.name] for each in fields(cls) if each.name in kept})
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who may reach the page, as its door asks it; holds secrets, and never stands in an environment.
+    """The rules of access; contains secrets, so it is never put into an environment.
 
-    With neither a password nor a token everybody may, which is for pages that only read.
+    With neither password nor token everybody is admitted, which is for read-only pages.
     """
 
-    names: tuple[
-        str, ...
-    ]  # that browsers may use for the page, beside the address that they reached; lower case
-    origins: tuple[str, ...] = ()  # the names, some with a port, of proxies that name themselves as the host
-    password: str | None = None  # its scrypt hash, as `hashed` gives it
-    token: str | None = None  # in the address that is printed
-    ticket: str | None = None  # as the token, but for the browser that is opened, and good once
+    names: tuple[str, ...]  # allowed host names in lower case, besides the address that was reached
+    origins: tuple[str, ...] = ()  # names, possibly with a port, that a proxy gives as the host
+    password: str | None = None  # its scrypt hash, from `hashed`
+    token: str | None = None  # in the printed address
+    ticket: str | None = None  # a one-time token for the browser that is opened
     read_only: bool = False
     largest_upload: int = 200  # megabytes a file
 
@@ -70,13 +68,13 @@ _SALT = 16  # bytes
 
 
 def hashed(password: str) -> str:
-    """The password's scrypt hash with a salt of its own, as one line."""
+    """Return the password's scrypt hash with a new salt, as one line."""
     salt = secrets.token_bytes(_SALT)
     return base64.b64encode(salt + _stretched(password, salt)).decode("ascii")
 
 
 def is_right(password: str, kept: str) -> bool:
-    """Whether a password is the one whose hash was kept; takes as long for any."""
+    """Return whether a password matches a hash, in constant time."""
     known = base64.b64decode(kept)
     return hmac.compare_digest(_stretched(password, known[:_SALT]), known[_SALT:])
 

@@ -11,7 +11,7 @@ from nearsay.indexer.query.ranking import Fusion
 
 
 class Ranking(StrEnum):
-    """A mode, with how hybrid puts its two rankings together."""
+    """A search mode, with how hybrid combines its two rankings."""
 
     HYBRID = "hybrid"  # weighted, by scores
     BY_RANKS = "hybrid-rrf"  # by reciprocal ranks
@@ -20,24 +20,24 @@ class Ranking(StrEnum):
 
     @property
     def mode(self) -> SearchMode:
-        """What is searched by."""
+        """The search mode."""
         return SearchMode(self.value.removesuffix("-rrf"))
 
     @property
     def fusion(self) -> Fusion:
-        """How two rankings become one."""
+        """How hybrid combines its rankings."""
         return Fusion.RECIPROCAL_RANK if self is Ranking.BY_RANKS else Fusion.WEIGHTED
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What is asked on one side."""
+    """One side of the comparison."""
 
     generation: int
     ranking: Ranking
 
     def __str__(self) -> str:
-        """As it is called above its results."""
+        """Return its heading."""
         return f"generation {self.generation}, {self.ranking}"
 
 
@@ -47,9 +47,11 @@ def comparable(generations: Sequence[GenerationRow]) -> list[GenerationRow]:
 
 
 def usual_sides(generations: Sequence[GenerationRow]) -> tuple[Side, Side]:
-    """The live generation, and beside it the newest that is ready, or else retired, or itself by meaning.
+    """Return the default sides: the live generation, and the newest ready or else retired one.
 
-    generations: `comparable` ones, one of them live
+    Without another generation, the second side is the live one in dense mode.
+
+    generations: from `comparable`, one of them live
     """
     live = next(each.number for each in generations if each.state is GenerationState.LIVE)
     others = [
@@ -63,7 +65,7 @@ def usual_sides(generations: Sequence[GenerationRow]) -> tuple[Side, Side]:
 
 
 def described(generation: GenerationRow) -> str:
-    """A generation in a few words: live · all-MiniLM-L6-v2 · 384 dimensions · exact."""
+    """Return a generation in a few words: live · all-MiniLM-L6-v2 · 384 dimensions · exact."""
     encoder = generation.encoder
     plan = Plan.from_json(generation.plan)
     return f"{generation.state} · {encoder.name} · {encoder.dimension} dimensions · {plan.kind}"

@@ -1,4 +1,4 @@
-"""Files that were uploaded: where each is kept, and for how long."""
+"""Uploaded files: where they are stored, and for how long."""
 
 import contextlib
 import hashlib
@@ -16,25 +16,26 @@ from nearsay.data.durable import TEMPORARY_PREFIX, replacing
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.data.read_options import readable_suffixes
 
-_UNUSED_SECONDS: Final = 24 * 3600  # after which files that nobody indexed are removed
-_FAILED_SECONDS: Final = 14 * 24 * 3600  # those of a job that failed or was stopped: it can be resumed
+_UNUSED_SECONDS: Final = 24 * 3600  # files that were not indexed are deleted after this time
+_FAILED_SECONDS: Final = 14 * 24 * 3600  # the same for files of a failed or stopped job, which can be resumed
 _TOKEN: Final = re.compile(r"[0-9a-f]{16}")
 _LONGEST: Final = 120  # characters of a name
 _BLOCK: Final = 2**20
 
 
 class Uploads:
-    """`LIBRARY/uploads`, with a folder for each time that somebody uploaded."""
+    """`LIBRARY/uploads`, with a folder for each upload."""
 
     def __init__(self, library: Path) -> None:
-        """Nothing is made yet."""
+        """Creates nothing yet."""
         self.folder = library / "uploads"
 
     def keep(self, files: Sequence[tuple[str, BinaryIO]]) -> Path:
-        """Write the files to a folder of their own, each whole or not at all; the folder.
+        """Write the files atomically to a new folder and return it.
 
-        files: each its name, as the visitor's machine calls it, not to be trusted, and what is in it
-        DiskFullError, NearsayError if they cannot be written: then none is kept.
+        files: name and content of each; the name comes from the visitor's machine and is not trusted
+
+        Raises DiskFullError or NearsayError if they cannot be written; then none is kept.
         """
         place = self.folder / secrets.token_hex(8)
         try:
@@ -51,15 +52,15 @@ class Uploads:
         return place
 
     def remove(self, place: Path) -> None:
-        """Remove one of the folders; anything else is left alone."""
+        """Delete one of the folders; any other path is ignored."""
         if place.parent == self.folder and _TOKEN.fullmatch(place.name):
             shutil.rmtree(place, ignore_errors=True)
 
     def clear(self, jobs: Iterable[Job], now: float | None = None) -> int:
-        """Remove what was indexed, and what was forgotten; how many folders.
+        """Delete files that were indexed or abandoned. Returns the number of folders.
 
-        jobs: every job of the library. Those that failed or were stopped keep their files for two weeks, so
-              that they can be resumed; files that no job was started for stay a day.
+        jobs: all jobs of the library. Files of failed or stopped ones are kept for two weeks, so that they
+              can be resumed; files without a job for a day
         """
         if not self.folder.is_dir():
             return 0
@@ -79,13 +80,13 @@ class Uploads:
 
 
 def safe_name(name: str) -> str:
-    """A file's name without its folders and without anything that a path could be made of; its suffix stays.
+    """Return a file's name without folders and characters that are special in paths; its suffix is kept.
 
-    Files without an id of their own are known by it, so the same name always gives the same.
+    Deterministic, because documents without an id are identified by their file's name.
     """
     last = re.split(r"[/\\]", unicodedata.normalize("NFC", name))[-1]
     kept = "".join(each if each.isprintable() and each not in '<>:"|?*' else "_" for each in last)
-    kept = kept.strip().lstrip(".-").strip()  # hidden files are passed over, and '-' begins an option
+    kept = kept.strip().lstrip(".-").strip()  # hidden files are skipped, and '-' begins an option
     suffixes = "".join(Path(kept).suffixes[-2:]) if kept.lower().endswith(".gz") else Path(kept).suffix
     stem = kept[: len(kept) - len(suffixes)] if suffixes else kept
     while len(stem) > 1 and len((stem + suffixes).encode()) > _LONGEST:
@@ -114,27 +115,26 @@ def _is_over(place: Path, states: Sequence[JobState], now: float) -> bool:
     return age > (_FAILED_SECONDS if states else _UNUSED_SECONDS)
 
 
-# What the chooser of files offers; the server's own check is by content.
+# For the browser's file dialog; the server checks by content.
 UPLOAD_TYPES: Final = (*readable_suffixes().replace(".", "").split(", "), "gz")
 
 
-# Files to learn from that were uploaded, or written out of judgements: they stay until they are removed.
-#
-# A training that is resumed, or made again with other settings, needs them still.
-
-
 class TrainingFiles:
-    """`LIBRARY/uploads/training`, a folder for each different content."""
+    """`LIBRARY/uploads/training`, with a folder for each distinct content, kept until removed.
+
+    A training that is resumed, or repeated with other settings, needs its files.
+    """
 
     def __init__(self, library: Path) -> None:
-        """Nothing is made yet."""
+        """Creates nothing yet."""
         self.folder = library / "uploads" / "training"
 
     def keep(self, name: str, content: BinaryIO) -> Path:
-        """Write a file, unless the same is there already; its place.
+        """Write a file, unless it exists already, and return its path.
 
-        name: as the visitor's machine calls it, not to be trusted. DiskFullError, NearsayError if it cannot
-        be written: then nothing is.
+        name: from the visitor's machine, not trusted
+
+        Raises DiskFullError or NearsayError if it cannot be written; then nothing is kept.
         """
         content.seek(0)
         digest = hashlib.file_digest(content, "sha256").hexdigest()  # type: ignore[arg-type]
@@ -146,7 +146,7 @@ class TrainingFiles:
         return path
 
     def written(self, name: str, write: Callable[[Path], object]) -> Path:
-        """Let `write` make a file or folder of its own; its place, the same for the same content."""
+        """Store a file or folder that `write` creates; returns its path, the same for the same content."""
         begun = self.folder / f"{TEMPORARY_PREFIX}{secrets.token_hex(4)}"
         begun.mkdir(parents=True)
         try:
@@ -159,7 +159,7 @@ class TrainingFiles:
         return place / name
 
     def list(self) -> list[Path]:
-        """The files, the newest first."""
+        """Return the files, newest first."""
         files = (
             file
             for place in (self.folder.iterdir() if self.folder.is_dir() else ())
@@ -170,12 +170,12 @@ class TrainingFiles:
         return sorted(files, key=lambda file: (file.stat().st_mtime, file.name), reverse=True)
 
     def remove(self, path: Path) -> None:
-        """Remove one; BadInputError for what is none of them. The same content under another name stays."""
+        """Delete a file. Raises BadInputError if it is none of these. Copies under other names are kept."""
         if path.parent.parent != self.folder:
             raise BadInputError(f"{path} was not uploaded here. Remove it where it is")
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)
-            path.parent.rmdir()  # unless another lies in it
+            path.parent.rmdir()  # fails if it holds another file
 
 
 def _digest(folder: Path) -> str:

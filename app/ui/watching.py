@@ -1,10 +1,10 @@
-"""A job on a page: its progress, its log, and the buttons that cancel and resume it.
+"""A job on a page: its progress and log, and buttons that cancel and resume it.
 
 from nearsay.app.ui.watching import running_jobs, start_job, watch_job
 
 job = start_job(visit, ["documents", "add", …], "Add papers")
-watch_job(visit, job)  # polls while it is at work; when it has ended the page is run again, once
-for job in running_jobs(visit):  # after a reload: what is still at work
+watch_job(visit, job)  # polls while it runs; the page is rerun once it has ended
+for job in running_jobs(visit):  # after a reload: jobs that still run
     watch_job(visit, job)
 """
 
@@ -18,30 +18,30 @@ import streamlit as st
 from nearsay.app.jobs import Job, JobKind, JobProgress, Jobs, JobState, duration
 from nearsay.app.jobs.command_line import shell_line
 from nearsay.app.ui.controls import capitalised, on_page
-from nearsay.app.ui.errors import telling_errors
+from nearsay.app.ui.errors import showing_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.visit import Visit
 from nearsay.data.document import visible
 from nearsay.data.errors import BadInputError
 
-_LOOKED_AT = 200  # newest jobs of a collection among which those of a kind are sought
-_CAN_GO_ON = (JobState.FAILED, JobState.CANCELLED, JobState.INTERRUPTED)
-_UNKNOWN = """<progress aria-label="at work; how long it takes is not known"
+_LOOKED_AT = 200  # newest jobs of a collection among which those of a kind are searched
+_RESUMABLE = (JobState.FAILED, JobState.CANCELLED, JobState.INTERRUPTED)
+_UNKNOWN = """<progress aria-label="running; duration unknown"
 style="width: 100%; accent-color: #1F5FAF"></progress>"""
 
 
 def jobs_of(visit: Visit) -> Jobs:
-    """The jobs of the library that the page is about."""
+    """Return the jobs of the page's library."""
     return Jobs(visit.library, precision=visit.settings.precision)
 
 
 def start_job(
     visit: Visit, arguments: Sequence[str], title: str, *, collection: str | None = None, kept: str = ""
 ) -> Job:
-    """Start a command in the background; BadInputError where nothing may be changed.
+    """Start a command in the background. Raises BadInputError if nothing may be changed.
 
-    collection: the one that it is about, where the arguments name none
-    kept: under which the session remembers its number, for `watch_started`
+    collection: the one that it is about, if the arguments name none
+    kept: session key under which its number is stored, for `watch_started`
     """
     visit.check_writing()
     job = jobs_of(visit).start(JobKind.of(arguments), arguments, title=title, collection=collection)
@@ -63,9 +63,10 @@ def offer_job(
     shell: bool = True,
     **how: Any,  # noqa: ANN401 - as Streamlit's own
 ) -> None:
-    """A button that starts a command, and below it the same as a command line, unless shell is False.
+    """Draw a button that starts a command, and below it the command line, unless shell is False.
 
-    begin: what starts it; how: what else `st.button` takes
+    begin: starts it
+    how: further arguments of `st.button`
     """
     if st.button(label, key=key, icon=icon, **how):
         begin(visit, arguments, title)
@@ -75,19 +76,19 @@ def offer_job(
 
 
 def running_jobs(visit: Visit) -> list[Job]:
-    """The jobs that are at work or wait for their turn, the newest first."""
+    """Return the running and waiting jobs, newest first."""
     jobs = jobs_of(visit)
     found = [
         job
-        for state in (JobState.WAITING, JobState.RUNNING)  # one that begins meanwhile is seen at least once
+        for state in (JobState.WAITING, JobState.RUNNING)  # in this order: one may start meanwhile
         for job in jobs.list(state, limit=None)
     ]
     return sorted({job.number: job for job in found}.values(), key=lambda job: -job.number)
 
 
 def followed(visit: Visit, job: Job) -> Job:
-    """The last that goes on with a job, if it was resumed; else the job itself."""
-    if job.state not in _CAN_GO_ON:
+    """Return the last job that resumed this one, or the job itself."""
+    if job.state not in _RESUMABLE:
         return job
     return jobs_of(visit).successor(job.number) or job
 
@@ -101,13 +102,13 @@ def watch_started(
     log: int = 2,
     beside: Callable[[Job, bool], None] = lambda *_: None,
 ) -> list[Job]:
-    """Show the jobs of these kinds that are at work, and the one that the session keeps under a name.
+    """Show running jobs of these kinds, and the job whose number is stored in the session.
 
-    The kept one is the last that was started here; who comes while one is at work sees how it ends, too. It
-    is shown until it is put away, once it has ended. One that was resumed gives its place to the job that
-    goes on with it, one that was removed is forgotten.
+    The stored job is the last that was started here, or one that was running when the visitor came. It is
+    shown until it has ended and is dismissed. A resumed one is replaced by its successor, a removed one
+    forgotten.
 
-    beside: draws what else belongs to a job; True: it is the one that the session keeps
+    beside: draws more about a job; its second argument tells whether it is the stored one
     """
     jobs = {job.number: job for job in running_jobs(visit) if job.kind in kinds}
     mine: int | None = st.session_state.get(name)
@@ -126,16 +127,16 @@ def watch_started(
         with st.container(horizontal=True, vertical_alignment="center"):
             beside(job, own)
             away = f"{name.removesuffix('_job')}_away"
-            if own and job.state.ended and st.button("Put away", key=away, icon=":material/close:"):
+            if own and job.state.ended and st.button("Dismiss", key=away, icon=":material/close:"):
                 del st.session_state[name]
                 st.rerun()
     return list(jobs.values())
 
 
 def newest_jobs(visit: Visit, kind: JobKind) -> list[Job]:
-    """The collection's jobs of a kind, the newest first.
+    """Return the collection's jobs of a kind, newest first.
 
-    Jobs about a collection of the same name that was deleted are none of them.
+    Jobs of a deleted collection of the same name are excluded.
     """
     since = visit.collection.snapshot().collection.created_at
     every = jobs_of(visit).list(collection=visit.name, limit=_LOOKED_AT)
@@ -147,7 +148,7 @@ def newest_jobs(visit: Visit, kind: JobKind) -> list[Job]:
 
 
 def watch_newest(visit: Visit, jobs: Sequence[Job], place: str) -> None:
-    """Show the newest of some jobs while it is at work; if it then fails, how, for as long as one stays."""
+    """Show the newest of some jobs while it runs, and if it fails, its error for the rest of the session."""
     seen = _seen()
     if not jobs:
         return
@@ -161,7 +162,7 @@ def watch_newest(visit: Visit, jobs: Sequence[Job], place: str) -> None:
 
 
 def _seen() -> set[int]:
-    """The jobs that were started, or seen at work, in this session."""
+    """Return the jobs that were started, or seen running, in this session."""
     seen: set[int] = st.session_state.setdefault("jobs_seen", set())
     return seen
 
@@ -175,19 +176,18 @@ def watch_job(
     done: str | None = None,
     follow: bool = True,
 ) -> None:
-    """Show a job: title, state, progress, the last lines of its log, cancel; when it has ended, how.
+    """Show a job: title, state, progress, the end of its log, and Cancel; after its end, the outcome.
 
-    Polls twice a second while the job is at work, and runs the whole page again when it ends, so that its
-    results appear. Results have to be read after the job was: then a page that lacks them is run again.
+    Polls twice a second while the job runs, and reruns the page when it ends, so that its results appear.
+    Read results after the job: a page without them is then rerun.
 
-    job:     as the rest of the page takes it; one that was at work then is shown so, even if it has ended
-    place:   tells apart the buttons where a page shows the same job twice
-    log:     lines of the log that are shown while it works
-    done:    what is said of success, as plain text; "Done." and how long it took if left out
-    follow:  of a job that was resumed, show the one that goes on with it; without, the page is one whose
-             address names the job, and Resume changes it
+    job: as the rest of the page has read it; shown as running if it was, even if it has ended since
+    place: part of the buttons' keys, for pages that show a job twice
+    log: lines of the log that are shown while it runs
+    done: message of success in plain text; default: "Done" with the duration
+    follow: show the job that resumed this one; False: the job is the one in the address, which Resume changes
 
-    Where nothing may be changed nothing is shown: commands and logs tell where things lie on the server.
+    Nothing is shown where nothing may be changed, since commands and logs have paths of the server.
     """
     if not visit.may_write:
         return
@@ -203,10 +203,10 @@ def watch_job(
 
 @st.fragment(run_every=0.5)
 def _at_work(visit: Visit, number: int, place: str, log: int) -> None:
-    with telling_errors():
+    with showing_errors():
         try:
             job = jobs_of(visit).get(number)
-        except BadInputError:  # removed in another window
+        except BadInputError:  # it was removed
             st.rerun()
         if job.state.ended:
             st.rerun()
@@ -222,15 +222,15 @@ def _stopping(visit: Visit, job: Job, place: str) -> None:
     label, icon = (
         ("Stop at once", ":material/stop_circle:") if job.stopping else ("Cancel", ":material/stop:")
     )
-    help_ = "What it wrote is kept; it can be resumed later."
+    help_ = "Keeps what it has written; you can resume it later."
     with st.container(horizontal=True, vertical_alignment="center"):
         key = f"cancel{place}-{job.number}-{job.stopping}"
         st.button(label, key=key, icon=icon, help=help_, on_click=_cancel, args=(visit, job.number))
         if job.stopping:
-            st.caption("It ends after what it is at; that may take a moment.")
+            st.caption("It stops after its current step, which may take a moment.")
 
 
-@telling_errors()
+@showing_errors()
 def _cancel(visit: Visit, number: int) -> None:
     visit.check_writing()
     jobs_of(visit).cancel(number)
@@ -245,18 +245,18 @@ def _ended(visit: Visit, job: Job, place: str, log: int, done: str | None, *, fo
         st.success(as_markdown(done or f"Done{in_time}"), icon=STATE_ICONS[job.state])
         return
     if job.state is JobState.FAILED:
-        said = " ".join(visible(job.message or "it failed, and said nothing. See its log").split())
-        st.error(as_markdown(capitalised(on_page(said), job.arguments)), icon=STATE_ICONS[job.state])
+        text = " ".join(visible(job.message or "it failed without a message. See its log").split())
+        st.error(as_markdown(capitalised(on_page(text), job.arguments)), icon=STATE_ICONS[job.state])
     elif job.state is JobState.CANCELLED:
-        st.info(as_markdown(f"Cancelled{time}."), icon=STATE_ICONS[job.state])  # its log says what is kept
+        st.info(as_markdown(f"Cancelled{time}."), icon=STATE_ICONS[job.state])  # its log reports what is kept
     else:
         st.warning(
-            "Interrupted: its process was killed, or the machine went off. What it wrote is kept.",
+            "Interrupted: its process was killed or the machine was shut down. What it wrote is kept.",
             icon=STATE_ICONS[job.state],
         )
     _log(job, log)
     if visit.may_write and jobs_of(visit).successor(job.number) is None:
-        help_ = "Start the same again; a training resumes from its last checkpoint."
+        help_ = "Runs the same command again; a training resumes from its last checkpoint."
         key = f"resume{place}-{job.number}"
         if st.button("Resume", key=key, icon=":material/resume:", help=help_):
             visit.check_writing()
@@ -277,25 +277,28 @@ def _head(job: Job) -> None:
 def _progress(visit: Visit, job: Job, look: JobProgress | None) -> None:
     before = [other for other in running_jobs(visit) if other.number < job.number]
     if job.state is JobState.WAITING and before:
-        st.caption(f"It waits for its turn: job {before[-1].number} is at work in this library.")
+        st.caption(f"Waiting for job {before[-1].number} of this library.")
         return
     if look is None:
         st.html(_UNKNOWN)
-        st.caption("It begins …" if job.state is JobState.WAITING else "At work …")
+        st.caption("Starting …" if job.state is JobState.WAITING else "Running …")
         return
-    said = as_markdown(visible(look.words()))
+    text = as_markdown(visible(look.words()))
     if look.share is None:
         st.html(_UNKNOWN)
-        st.caption(said)
+        st.caption(text)
     else:
-        st.progress(min(max(look.share, 0.0), 1.0), text=said)
+        st.progress(min(max(look.share, 0.0), 1.0), text=text)
 
 
 def _log(job: Job, lines: int, doing: str = "") -> None:
-    """Show the log's last lines; doing: what the bar above says of it. What was said is not said again."""
+    """Show the end of the log, without what the error message or the progress bar shows.
+
+    doing: text of the progress bar
+    """
     found = job.log(last=lines) if lines else []
-    said = (job.message or "").splitlines()
-    new = (line for line in found if line.removeprefix("Error: ") not in said)
+    shown = (job.message or "").splitlines()
+    new = (line for line in found if line.removeprefix("Error: ") not in shown)
     last = [visible(line) for line in new if not doing or not line.startswith(f"{doing}:")]
     if last:
         st.code("\n".join(last), language=None, wrap_lines=True)
@@ -322,17 +325,17 @@ STATE_COLOURS: Final[dict[JobState, Colour]] = {
 
 
 def moment(at: str | None) -> str:
-    """An ISO 8601 moment as date and minute in UTC; nothing for none."""
+    """Return an ISO 8601 time as date and minute in UTC; "" for None."""
     return "" if at is None else datetime.fromisoformat(at).strftime("%Y-%m-%d %H:%M")
 
 
 def show_command(visit: Visit, arguments: Sequence[str]) -> None:
-    """Show the command, folded away; arguments: what stands behind `nearsay`."""
-    library = visit.library.store.folder if visit.may_write else "LIBRARY"  # others need not know where it is
+    """Show the command, folded; arguments: of `nearsay`."""
+    library = visit.library.store.folder if visit.may_write else "LIBRARY"  # no paths for visitors
     show_line(shell_line(arguments, Path(library)))
 
 
 def show_line(line: str) -> None:
-    """Show a command line, folded away."""
-    with st.expander("The same in a shell", icon=":material/terminal:"):
+    """Show a command line, folded."""
+    with st.expander("Command line", icon=":material/terminal:"):
         st.code(visible(line), language="bash", wrap_lines=True)

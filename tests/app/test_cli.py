@@ -18,7 +18,7 @@ from naming import Naming
 from words_encoder import WordsEncoder
 
 from nearsay.app.cli import main
-from nearsay.app.cli.progress import heard_by
+from nearsay.app.cli.progress import reporting_to
 from nearsay.data.report import Done
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.writing.rollout import Promotion
@@ -471,7 +471,7 @@ def test_doctor_says_that_the_library_that_was_named_is_not_there(
 def test_workers_without_a_cluster_are_refused(pets: Run, option: tuple[str, str]) -> None:
     refused = pets("documents", "add", "pets", "pets.jsonl", *option)
     assert (refused.exit_code, refused.stderr) == (2, Naming(option[0], "--cluster"))
-    with heard_by(lambda _: None):  # a job, among whose arguments a configuration file's options are
+    with reporting_to(lambda _: None):  # a job, among whose arguments a configuration file's options are
         assert pets("documents", "add", "pets", "pets.jsonl", *option).exit_code == 0
 
 

@@ -134,7 +134,7 @@ def test_token_vectors_are_arrays_in_one_file(run: Run) -> None:
         (("--layers", "5"), 1, "no layer 5: mine has 4"),
         (("--layers", "top"), 1, "'top' names no layers"),
         (("--pooling", "sum"), 2, "'sum' is not one of"),
-        (("--tokens", "--pooling", "cls"), 2, "take one of them"),
+        (("--tokens", "--pooling", "cls"), 2, "use one of them"),
         (("--tokens",), 1, "out.npy does not end so"),
     ],
 )

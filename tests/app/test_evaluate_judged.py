@@ -212,7 +212,7 @@ def test_compare_tells_what_failed_and_goes_on(run: Run) -> None:
     ("arguments", "code", "said"),
     [
         (("compare", "mine", "--suite", "sets", "--only", "none"), 1, "no judged set named none"),
-        (("compare", "mine", "--suite", "sets", "--markdown", "--json"), 2, "take one of them"),
+        (("compare", "mine", "--suite", "sets", "--markdown", "--json"), 2, "use one of them"),
         (
             ("compare", "mine", "--suite", "sets", "--plot", "x.gif"),
             1,

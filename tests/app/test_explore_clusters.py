@@ -54,7 +54,7 @@ def test_clusters_are_made_shown_and_kept(zoo: Run) -> None:
     lines = result.stdout.splitlines()
     assert lines[0].split() == ["passages", "cohesion", "name", "for", "example"]
     assert [line.split()[:2] for line in lines[1:]] == [["1", "5"], ["2", "4"], ["3", "3"]]
-    assert result.stderr == Naming("3 clusters", "12 passages", "kmeans", "made")
+    assert result.stderr == Naming("3 clusters", "12 passages", "kmeans", "created")
     again = zoo("explore", "clusters", "zoo")
     assert again.stdout == result.stdout
     assert "clustering" not in again.stderr
@@ -155,7 +155,7 @@ def test_files_are_written_and_bad_names_refused_before_the_work(zoo: Run, tmp_p
 
 def test_under_a_filter_nothing_is_kept(zoo: Run) -> None:
     result = three(zoo, "--where", "kind != 'beast'")
-    assert result.stderr == Naming("9 passages", "kmeans", "not kept")
+    assert result.stderr == Naming("9 passages", "kmeans", "not stored")
     result = zoo("search", "zoo", "cat", "--where", "cluster = 1")
     assert result.exit_code == 1
     assert ": nearsay explore clusters zoo" in result.stderr

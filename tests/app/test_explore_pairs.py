@@ -99,7 +99,10 @@ def test_what_cannot_be_meant_ends_with_a_remedy(
 def test_duplicates_are_shown_in_groups(pets: Run) -> None:
     result = pets("explore", "duplicates", "pets")
     assert result.exit_code == 0
-    assert result.stdout == "  1. 2 that say nearly the same as\n     cat\n       a cat sat\n     also: dog\n"
+    assert (
+        result.stdout
+        == "  1. 2 near-duplicates; representative:\n     cat\n       a cat sat\n     also: dog\n"
+    )
     assert result.stderr.splitlines() == [Naming("1 group", "4 documents", "0.95", "1 document")]
 
 

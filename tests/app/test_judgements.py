@@ -101,7 +101,7 @@ def test_what_was_judged_is_listed_counted_and_taken_back(run: Run) -> None:
     ]
     first = run("judgements", "list", "pets", "--queries", "--limit", "1", "--json")
     assert objects(first) == queries[:1]
-    assert run("judgements", "remove", "pets", "digging", "--id", "dog").stderr == "taken back: 1\n"
+    assert run("judgements", "remove", "pets", "digging", "--id", "dog").stderr == "1 judgement removed\n"
     refused = run("judgements", "remove", "pets", "digging", "--id", "dog", code=1)
     (removed,) = objects(run("judgements", "remove", "pets", "night birds", "--id", "cat", "--json"))
     assert removed == Done("removed", "judgements", 1).to_json()
@@ -119,9 +119,9 @@ def test_a_judgement_of_a_removed_document_says_so(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("add", "pets", "cat", "--id", "cat"), 2, "Say --relevant or --not-relevant."),
-        (("add", "pets", "cat", "--relevant"), 2, "Say what is judged"),
-        (("add", "pets", "cat", "--hit", "1", "--passage", "0", "--relevant"), 2, "--passage is of the one"),
+        (("add", "pets", "cat", "--id", "cat"), 2, "--relevant or --not-relevant"),
+        (("add", "pets", "cat", "--relevant"), 2, "what is judged"),
+        (("add", "pets", "cat", "--hit", "1", "--passage", "0", "--relevant"), 2, "--passage needs"),
         (("add", "pets", "cat", "--hit", "9", "--relevant"), 1, "no hit 9"),
         (("add", "pets", "cat", "--id", "cow", "--relevant"), 1, "'pets' has no document 'cow'"),
         (("list", "pets", "--queries", "--id", "cat"), 2, "--queries lists all of them"),

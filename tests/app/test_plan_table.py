@@ -77,7 +77,7 @@ def test_the_last_look_at_the_contract_is_told() -> None:
     for kept, recall in ((True, "0.970"), (False, "0.910")):
         plan = Plan(check=Check(float(recall), 1000, 80_000, 0.3, kept=kept))
         found = read_results([TunedPlan("papers", plan).to_json()])
-        assert found.facts["looked at again"] == Naming("80,000", recall, "1,000", "estimated")
+        assert found.facts["checked again"] == Naming("80,000", recall, "1,000", "estimated")
         assert (plan.warning("papers") is None) is kept
 
 

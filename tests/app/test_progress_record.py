@@ -5,18 +5,18 @@ from dataclasses import replace
 import pytest
 from naming import Naming
 
-from nearsay.app.cli.progress import ProgressBar, TrainingLine, heard_by, hearer
+from nearsay.app.cli.progress import ProgressBar, TrainingLine, progress_listener, reporting_to
 from nearsay.app.jobs import JobProgress
 from nearsay.indexer.vectors.progress import Progress
 from nearsay.training.run.training_progress import TrainingProgress
 
 
 def test_nobody_listens_unless_asked_to_and_only_for_a_block() -> None:
-    assert hearer() is None
+    assert progress_listener() is None
     looks: list[JobProgress] = []
-    with heard_by(looks.append):
-        assert hearer() == looks.append
-    assert hearer() is None
+    with reporting_to(looks.append):
+        assert progress_listener() == looks.append
+    assert progress_listener() is None
     with ProgressBar("embedding") as bar:
         bar(Progress(1, 2))
     assert looks == []
@@ -26,7 +26,7 @@ def test_a_bar_tells_where_it_is_how_quick_and_how_long_still(monkeypatch: pytes
     now = 100.0
     monkeypatch.setattr("time.monotonic", lambda: now)
     looks: list[JobProgress] = []
-    with heard_by(looks.append), ProgressBar("embedding") as bar:
+    with reporting_to(looks.append), ProgressBar("embedding") as bar:
         now = 104.0
         bar(Progress(10, 30))
         bar(Progress(40, 30))  # a total is an estimate
@@ -55,7 +55,7 @@ def test_a_training_tells_its_step_its_share_and_its_figures() -> None:
         peak_share=None,
         evaluation={"pearson": 0.7},
     )
-    with heard_by(looks.append), TrainingLine() as line:
+    with reporting_to(looks.append), TrainingLine() as line:
         line(seen)
     before, look = looks
     assert (before.doing, before.done, before.total, before.share) == ("preparing", 0, None, None)

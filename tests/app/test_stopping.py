@@ -27,7 +27,7 @@ def test_the_first_signal_asks_the_run_to_end_and_says_so(
         assert asked()  # as often as it is looked at
     output = capsys.readouterr()
     assert output.out == ""
-    assert output.err.count("stopping after this step; once more stops at once") == 1
+    assert output.err.count("stopping after this step") == 1
 
 
 @pytest.mark.parametrize("first", SIGNALS)

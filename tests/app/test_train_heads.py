@@ -173,7 +173,7 @@ def test_a_reader_is_trained_and_measured(run: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        (("classifier", "texts.tsv", "--probe", "--features", "last"), 2, "two ways; take one"),
+        (("classifier", "texts.tsv", "--probe", "--features", "last"), 2, "use one of them"),
         (("classifier", "texts.tsv", "--freeze", "most"), 1, "does not say what to freeze"),
         (("classifier", "texts.tsv", "--features", "ninth"), 1, "names no layers"),
         (("classifier", "texts.tsv", "--label", "mood"), 1, "no column 'mood'"),

@@ -164,7 +164,7 @@ def test_nothing_mined_writes_nothing_and_says_what_took_the_most(run: Run) -> N
             "'ten' is no range",
         ),
         (("--out", "out.jsonl", "--ranks", "7-3"), 1, "the ranks 7-3 are no range"),
-        (("--out", "out.jsonl", "--corpus", "x", "--collection", "y"), 2, "take one of them"),
+        (("--out", "out.jsonl", "--corpus", "x", "--collection", "y"), 2, "use one of them"),
         (("--out", "out.jsonl", "--columns", "anchor,other"), 1, "other"),
         (("--out", "out.jsonl", "--corpus", "nowhere.txt"), 1, "nowhere.txt does not exist"),
         (("--out", "out.jsonl", "--collection", "notes"), 1, "there is no library in library"),

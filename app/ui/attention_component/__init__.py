@@ -1,1 +1,1 @@
-"""Attention in the page: a two-sided graph of a text's tokens, by the layers and heads that are chosen."""
+"""The attention view: a bipartite graph of a text's tokens for the chosen layers and heads."""

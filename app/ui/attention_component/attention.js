@@ -1,20 +1,20 @@
-// A text's attention in the page. Layers, heads and how much is drawn are chosen here at once; what is asked of
-// Python (the chosen token, masks, layers that were not sent) goes there as state.
+// The attention view. Layers, heads and the drawn share change here without a rerun; what Python needs to know
+// (the chosen token, masks, layers that were not sent) goes there as state.
 const views = new WeakMap();  // by shadow root
-const left = new Map();  // how each view stood when it was last looked at, by key
+const left = new Map();  // the last state of each view, by key
 
 export default function ({ data, parentElement: root, setStateValue }) {
   let own = views.get(root);
   const board = root.getElementById("inside");
   if (own && own.board !== board) { own.end(); own = undefined; }
-  if (!own) { own = begun(root, board, data.key); views.set(root, own); }
+  if (!own) { own = createView(root, board, data.key); views.set(root, own); }
   own.tell = setStateValue;
-  own.heard(data);
-  const call = ++own.calls;  // a call that Streamlit takes back must not end what a later one shows
+  own.update(data);
+  const call = ++own.calls;  // cleaning up an earlier call must not end a later one's view
   return () => { if (own.calls === call) { own.end(); if (views.get(root) === own) views.delete(root); } };
 }
 
-function begun(root, board, key) {
+function createView(root, board, key) {
   const $ = (id) => root.getElementById(id);
   const own = { board, tell: () => {}, calls: 0 };
   const canvas = $("lines"), pen = canvas.getContext("2d");
@@ -23,7 +23,7 @@ function begun(root, board, key) {
   let over = null;  // the token under the pointer: { side, place }
   let at = {};  // where things are drawn, pixels
 
-  own.heard = (next) => {
+  own.update = (next) => {
     const other = !data || data.of !== next.of, changed = !data || data.version !== next.version;
     data = next;
     board.style.setProperty("--height", data.height + "px");
@@ -47,7 +47,7 @@ function begun(root, board, key) {
   function remember() {
     if (data) left.set(key, { of: data.of, total: data.total, headsOf: data.heads, layers: choice.layers, heads: choice.heads, place: choice.place, side: choice.side });
   }
-  function tell() {  // what Python searches by; a little later, so that a double click is one run of the page
+  function tell() {  // debounced, so that a double click causes one rerun
     remember();
     clearTimeout(waiting);
     waiting = setTimeout(() => {
@@ -71,7 +71,7 @@ function begun(root, board, key) {
       $(id).replaceChildren(...every, all);
     }
   }
-  function pressed(chosen, number, count) {  // of all the first press takes one; then each is put in or out
+  function pressed(chosen, number, count) {  // from "all", a click selects one; then each click toggles
     if (chosen.length === count) return [number];
     const rest = chosen.filter((each) => each !== number);
     if (rest.length === chosen.length) return [...chosen, number].sort((a, b) => a - b);
@@ -123,9 +123,9 @@ function begun(root, board, key) {
 
   function words() {
     $("words").replaceChildren(...data.words.map(({ token, words: likely }) => {
-      const line = document.createElement("p"), gone = document.createElement("b");
-      gone.textContent = token;
-      line.append("In the place of ", gone, ":");
+      const line = document.createElement("p"), masked = document.createElement("b");
+      masked.textContent = token;
+      line.append("Predictions for ", masked, ":");
       likely.forEach(([word, probability], k) => {
         const one = document.createElement("span"), share = document.createElement("small");
         share.textContent = " " + (100 * probability).toFixed(probability < 0.1 ? 1 : 0) + " %";
@@ -136,7 +136,7 @@ function begun(root, board, key) {
     }));
   }
 
-  function refresh() {  // the mean over what is chosen, the lines, and the summaries beside the tokens
+  function refresh() {  // the mean over the chosen heads, the lines, and the bars beside the tokens
     for (const [id, chosen] of [["layers", choice.layers], ["heads", choice.heads]]) {
       [...$(id).children].forEach((button, number) => {
         const all = number === $(id).children.length - 1;

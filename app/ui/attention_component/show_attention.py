@@ -1,4 +1,4 @@
-"""Put a text's attention on the page, and learn what was chosen in it."""
+"""Show a text's attention on the page, and read what is chosen in the view."""
 
 import base64
 import hashlib
@@ -19,56 +19,56 @@ if TYPE_CHECKING:
     from nearsay.training.bert.attention import TextAttention
     from nearsay.training.bert.relevance import TokenRelevance
 
-_MOST_BYTES = 3_000_000  # of weights; of longer texts only the chosen layers are sent, one at least
+_MOST_BYTES = 3_000_000  # of weights; for longer texts only chosen layers are sent, at least one
 _MOST_MASKS = 512
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionChoice:
-    """What is chosen in the browser; numbers from 0."""
+    """What is chosen in the browser; layers, heads and tokens are counted from 0."""
 
     layers: tuple[int, ...]
     heads: tuple[int, ...]
-    place: int | None  # of the frozen token
+    place: int | None  # index of the frozen token
     special: bool = True  # [CLS] and [SEP] are shown
 
 
 def text_key(source: str, text: str, pair: str | None) -> str:
-    """What a choice is about: the same for a text with masks and without."""
+    """Identify the text that a choice refers to; the same with and without masks."""
     return hashlib.sha256(json.dumps([source, text, pair]).encode()).hexdigest()[:16]
 
 
 def masked_of(key: str, of: str) -> tuple[int, ...]:
-    """The places that were masked in the browser, of the text that is shown now."""
+    """Return the tokens of this text that are masked in the browser."""
     places = _about(key, "masked", of).get("places")
     return _numbers(places, _MOST_MASKS) if isinstance(places, list) else ()
 
 
 def choice_of(key: str, of: str, layers: int, heads: int) -> AttentionChoice | None:
-    """What was chosen in the browser; None for what is no choice of this text."""
-    said = _about(key, "choice", of)
-    taken, some, place = said.get("layers"), said.get("heads"), said.get("place")
+    """Return what is chosen in the browser; None if it is invalid or of another text."""
+    state = _about(key, "choice", of)
+    taken, some, place = state.get("layers"), state.get("heads"), state.get("place")
     if not isinstance(taken, list) or not isinstance(some, list):
         return None
     chosen = _numbers(taken, layers), _numbers(some, heads)
     if not all(chosen) or max(chosen[0]) >= layers or max(chosen[1]) >= heads:
         return None
     frozen = place if type(place) is int and place >= 0 else None
-    return AttentionChoice(*chosen, frozen, said.get("special") is not False)
+    return AttentionChoice(*chosen, frozen, state.get("special") is not False)
 
 
 def packed_attention(
     read: "TextAttention",
-    told: "TokenRelevance",
+    relevance: "TokenRelevance",
     *,
     of: str,
     choice: AttentionChoice | None = None,
     follows: bool = False,
 ) -> dict[str, Any]:
-    """What the browser gets: tokens, weights in 16 bits, shares, and likeliest words of masked tokens.
+    """Return the component's data: tokens, weights as 16-bit integers, shares, predictions for masked tokens.
 
-    choice:  what is chosen, where the text is too long for all layers
-    follows: it shows what is chosen, and nothing is chosen in it
+    choice: which layers to send if the text is too long for all of them
+    follows: the view shows this choice and is not interactive
     """
     total, heads, n, _ = read.attentions.shape
     sent = list(range(total))
@@ -89,7 +89,7 @@ def packed_attention(
         "weights": base64.b64encode(packed.tobytes()).decode(),
         "shares": [
             {"name": name, "values": [round(float(value), 5) for value in values]}
-            for name, values in _measures(told)
+            for name, values in _measures(relevance)
             if values is not None
         ],
         "words": [
@@ -106,7 +106,7 @@ def packed_attention(
 
 
 def show_attention(content: Mapping[str, Any], *, key: str, height: int = 620) -> None:
-    """Draw it; what is chosen in it is read by `masked_of` and `choice_of` at the next run of the page."""
+    """Draw the view; `masked_of` and `choice_of` return what is chosen in it at the next run of the page."""
     _component()(
         data={**content, "key": key, "height": height},
         key=key,
@@ -115,30 +115,30 @@ def show_attention(content: Mapping[str, Any], *, key: str, height: int = 620) -
     )
 
 
-def _measures(told: "TokenRelevance") -> Sequence[tuple[str, NDArray[np.float64] | None]]:
+def _measures(relevance: "TokenRelevance") -> Sequence[tuple[str, NDArray[np.float64] | None]]:
     return (
-        ("vector", told.vector),
-        ("query", told.query),
-        ("rollout", told.rollout),
-        ("gradient", told.gradient),
+        ("vector", relevance.vector),
+        ("query", relevance.query),
+        ("rollout", relevance.rollout),
+        ("gradient", relevance.gradient),
     )
 
 
 def _about(key: str, part: str, of: str) -> Mapping[str, object]:
     state = st.session_state.get(key)
-    said = state.get(part) if isinstance(state, Mapping) else None
-    return said if isinstance(said, Mapping) and said.get("of") == of else {}
+    found = state.get(part) if isinstance(state, Mapping) else None
+    return found if isinstance(found, Mapping) and found.get("of") == of else {}
 
 
 def _numbers(values: list[object], most: int) -> tuple[int, ...]:
-    """Different numbers from 0 that a browser sent, in order; anything else is none."""
+    """Return distinct non-negative integers from the browser in ascending order; () for anything else."""
     if len(values) > most or any(type(value) is not int or value < 0 for value in values):
         return ()
     return tuple(sorted({value for value in values if isinstance(value, int)}))
 
 
 def _nothing() -> None:
-    """What Streamlit wants for each part of an answer."""
+    """The callback that Streamlit requires for each part of the state."""
 
 
 @cache

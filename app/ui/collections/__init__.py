@@ -1,1 +1,1 @@
-"""The page Collections: what is in the library, and what is done to it."""
+"""The page Collections: the collections of the library, and what can be done with them."""

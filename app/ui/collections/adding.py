@@ -1,4 +1,4 @@
-"""Adding documents: where to, from where, what is in it, how it is cut and embedded, and go."""
+"""The form that adds documents: collection, files, fields, chunking and encoder."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from nearsay.app.jobs.command_line import options_of
 from nearsay.app.ui.collections.at_work import start
 from nearsay.app.ui.command_form import Asks, ask_options
 from nearsay.app.ui.controls import choose_part, pick, widths
-from nearsay.app.ui.errors import say_error
+from nearsay.app.ui.errors import show_error
 from nearsay.app.ui.escaping import as_markdown, distinct_labels
 from nearsay.app.ui.offered import ask_encoder
 from nearsay.app.ui.opened import kept
@@ -39,15 +39,17 @@ if TYPE_CHECKING:
 
 
 DOCUMENT_WIDTHS = widths(id="small", title="medium", text="large", metadata="medium", updated="small")
-_CHARACTERS = 1000  # of a document's metadata that are shown
-_FAULTS = 5  # that are shown one by one
-_OPTION = re.compile(r" \([^()]*--[^()]*\)")  # of the command, in a note: the form has its own choices
+_CHARACTERS = 1000  # of a document's metadata in the preview
+_FAULTS = 5  # shown one by one
+_OPTION = re.compile(r" \([^()]*--[^()]*\)")  # a command line option in a note: the form has its own choices
 
 
 def ask_encoding(seen: FilesSeen, *, key: str) -> str | None:
-    """The encoding that the visitor chose; None: guess each file's from its bytes.
+    """Return the chosen encoding; None: guess each file's from its bytes.
 
-    Nothing is asked where every file is UTF-8. key: names these files in the keys of widgets
+    Nothing is asked if every file is UTF-8.
+
+    key: identifies these files in the widgets' keys
     """
     if not seen.encodings:
         return None
@@ -64,22 +66,22 @@ def ask_encoding(seen: FilesSeen, *, key: str) -> str | None:
 
 
 _ASKED = {
-    "text": "What is searched: it is cut into passages, and each gets a vector.",
-    "id": "What a document is called. The same id added again replaces it; rows without one belong to their "
+    "text": "The text to search: it is split into passages, and each gets a vector.",
+    "id": "Identifies a document: adding the same id again replaces it. Rows without one belong to their "
     "file.",
     "title": "Shown above a result, and embedded together with the text.",
 }
 
 
 def ask_fields(seen: FilesSeen, *, key: str) -> dict[str, Any]:
-    """Ask which fields are text, id, title and metadata, where the files have named fields.
+    """Ask which fields are text, id, title and metadata, for files with named fields.
 
-    key:     names these files in the keys of widgets
-    returns: text, id, title, metadata as `ReadOptions` has them; empty where the readers know the fields, or
-             nothing else than their guess is chosen. A text of None is not known, and nothing can be added
+    key:     identifies these files in the widgets' keys
+    returns: text, id, title, metadata as in `ReadOptions`; empty if the readers know the fields, or if their
+             guess is unchanged. If text is None, its field is unknown and nothing can be added
     """
     if seen.tables_differ:
-        st.info("The tables have different fields, so the text field of each is guessed by itself.")
+        st.info("The tables have different fields, so the text field is guessed for each of them.")
     if seen.table is None:
         return {}
     table, guess = seen.table, seen.table.fields
@@ -96,7 +98,7 @@ def ask_fields(seen: FilesSeen, *, key: str) -> dict[str, Any]:
             others,
             default=others,
             key=f"add-metadata-{key}-{'-'.join(map(str, chosen.values()))}",
-            help="Fields that are kept beside the text, to filter and to count by.",
+            help="Fields that are stored with the text, for filters and counts.",
         )
     if guess is not None and kept == others and chosen == {name: getattr(guess, name) for name in _ASKED}:
         return {}  # not every file was looked at, and one may have other fields: each is guessed by itself
@@ -104,7 +106,7 @@ def ask_fields(seen: FilesSeen, *, key: str) -> dict[str, Any]:
 
 
 def _one(label: str, names: tuple[str, ...], guess: str | None, key: str, help_: str) -> str | None:
-    """A guessed field can be exchanged but not taken away: the command guesses where nothing is said."""
+    """A guessed field can be changed but not cleared: the command guesses a field that is left out."""
     options: list[str | None] = list(names) if guess is not None else [None, *names]
     labels = distinct_labels({name: "none" if name is None else name for name in options})
     index = options.index(guess) if guess in options else 0
@@ -112,7 +114,7 @@ def _one(label: str, names: tuple[str, ...], guess: str | None, key: str, help_:
 
 
 def show_first_documents(seen: FilesSeen) -> None:
-    """The first documents as they would be added, and the rows that could not be."""
+    """Show the first documents as they would be added, and the rows that cannot be read."""
     if seen.documents:
         st.caption("The first documents, as they would be added:")
         st.dataframe(
@@ -133,41 +135,41 @@ def show_first_documents(seen: FilesSeen) -> None:
         )
     for fault in seen.stopped:
         st.warning(as_markdown(str(fault)), icon=":material/timer_off:")
-    told = spread(seen.faults, _FAULTS)
-    for fault in told:
+    shown = spread(seen.faults, _FAULTS)
+    for fault in shown:
         st.warning(as_markdown(f"Cannot be used: {fault}"), icon=":material/warning:")
-    if rest := Counter(fault.source for fault in seen.faults if fault not in told):
+    if rest := Counter(fault.source for fault in seen.faults if fault not in shown):
         named = ", ".join(f"{name} ({count:,})" for name, count in rest.items())
-        said = f"And {rest.total():,} more of what was looked at cannot be used, in {named}."
-        st.warning(as_markdown(said), icon=":material/warning:")
+        message = f"{rest.total():,} more rows of this preview cannot be used, in {named}."
+        st.warning(as_markdown(message), icon=":material/warning:")
     for note in seen.notes:
-        if ": text = " not in note:  # what was guessed stands in the choices above
+        if ": text = " not in note:  # guessed fields are shown above
             st.caption(as_markdown(_OPTION.sub("", note)))
 
 
 def add_arguments(collection: str, sources: Sequence[str], options: Mapping[str, Any]) -> list[str]:
-    """What stands behind `nearsay` to add files; names that begin with '-' stand behind '--'.
+    """Return the arguments of `nearsay` that add files; names that begin with '-' are safe behind '--'.
 
-    sources: whole paths; options: of `documents add`. BadInputError for a field with a comma in its name
+    sources: absolute paths; options: of `documents add`. Raises BadInputError if a field's name has a comma
     """
     fields = options.get("metadata")
     for name in fields or ():
         if "," in name:
             raise BadInputError(
-                f"the field {name!r} has a comma in its name and cannot be chosen alone. Keep all fields"
+                f"the field {name!r} has a comma in its name, so fields cannot be chosen. Keep all fields"
             )
-    said = dict(options) | {"metadata": None if fields is None else ",".join(fields)}
-    return ["documents", "add", *options_of(said), "--", collection, *sources]
+    given = dict(options) | {"metadata": None if fields is None else ",".join(fields)}
+    return ["documents", "add", *options_of(given), "--", collection, *sources]
 
 
 def add_title(collection: str, sources: Sequence[str]) -> str:
-    """What is done, for people."""
+    """Return the job's title."""
     what = Path(sources[0]).name if len(sources) == 1 else f"{len(sources):,} files"
     return f"Add {what} to {collection}"
 
 
 def chunking_text(method: str, tokens: int = 0, overlap: int = 32, language: str = "en") -> str | None:
-    """The chunking as the command takes it; None for the usual one. BadInputError if it cannot be."""
+    """Return the chunking as the command takes it, None for the default. Raises BadInputError if invalid."""
     if method != ChunkingMethod.TOKENS:
         tokens, overlap = Chunking().tokens, Chunking().overlap
     chosen = Chunking(ChunkingMethod(method), tokens, overlap, language.strip() or "en")
@@ -175,63 +177,66 @@ def chunking_text(method: str, tokens: int = 0, overlap: int = 32, language: str
 
 
 _CUT: Final = {
-    "tokens": "into passages as long as the encoder reads (usual)",
+    "tokens": "into passages as long as the encoder reads (default)",
     "sentences": "after every sentence",
     "none": "not at all: a document is a passage",
 }
 _ASKS: Final = {
     "split": Asks(
-        "Of a .txt file one document is",
+        "In .txt files, a document is",
         offered={
-            "auto": "a paragraph or a line, as it looks",
+            "auto": "a paragraph or a line, detected for each file",
             "lines": "a line",
             "paragraphs": "a paragraph, between blank lines",
             "file": "the whole file",
         },
     ),
-    "whole_page": Asks("Menus, banners and footers of HTML pages, too"),
+    "whole_page": Asks("Include menus, banners and footers of HTML pages"),
     "dtype": Asks(
         "Store vectors",
-        "Half precision changes hardly a result; int8 swaps a few of those that score nearly the same.",
+        "float16 hardly changes results; int8 reorders a few that score nearly the same.",
         usual="float32",
         offered={
-            "float32": "as float32, 4 bytes a number (usual)",
-            "float16": "as float16, half the room",
-            "int8": "as int8, a quarter of the room",
+            "float32": "as float32, 4 bytes a dimension (default)",
+            "float16": "as float16, half the space",
+            "int8": "as int8, a quarter of the space",
         },
     ),
     "near_duplicates": Asks(
-        usual="as it was: not looked for, at first",
+        usual="unchanged; off in a new collection",
         offered={
             "report": "report them",
-            "skip": "leave them out",
-            "link": "keep them, linked to the first",
-            "off": "do not look for them any more",
+            "skip": "do not add them",
+            "link": "add them, linked to the first",
+            "off": "stop looking for them",
         },
     ),
-    "near_duplicate_threshold": Asks("From a cosine of"),
+    "near_duplicate_threshold": Asks("Minimum cosine"),
 }
 
 
 def ask_reading(seen: FilesSeen) -> dict[str, Any]:
-    """What of a .txt file is one document, and how much of an HTML page; asked where there are any."""
+    """Ask how .txt files are split into documents and how much of HTML pages is read, if there are any."""
     formats = dict(seen.formats)
     names = ["split"] * (Format.TXT in formats) + ["whole_page"] * (Format.HTML in formats)
     return ask_options("documents add", names, "add", _ASKS)
 
 
 def ask_how(visit: Visit, collection: Collection | None) -> dict[str, Any]:
-    """Ask, folded away; collection: the one that is added to, whose encoder and cutting are settled."""
-    with st.expander("How it is cut and embedded", icon=":material/tune:"):
+    """Ask for encoder, chunking and near-duplicates, folded.
+
+    collection: the one that is added to, whose encoder and chunking are fixed; None: a new one
+    """
+    with st.expander("Chunking and embedding", icon=":material/tune:"):
         live = found = None
         if collection is not None:
             found = collection.overview()
             live = found.live
         if found is not None and live is not None:
             st.caption(
-                f"Embedded by {as_markdown(live.encoder.name)} and cut by {as_markdown(found.chunking)}, its "
-                f"vectors stored as {live.dtype}, as the collection was made. Another encoder: rebuild it "
-                "under Generations."
+                f"This collection is embedded by {as_markdown(live.encoder.name)} and split by "
+                f"{as_markdown(found.chunking)}; its vectors are stored as {live.dtype}. To change the "
+                "encoder, rebuild it under Generations."
             )
             return _ask_gate()
         encoder = ask_encoder(visit, key="add_encoder", label="Encoder")
@@ -242,35 +247,35 @@ def ask_how(visit: Visit, collection: Collection | None) -> dict[str, Any]:
 
 def _ask_cutting() -> str | None:
     method = pick(
-        "Cut texts",
+        "Split texts",
         _CUT,
         "add_cut",
-        "A passage gets one vector, so it should say one thing: long passages blur, single sentences "
-        "lose what stands around them.",
+        "A passage gets one vector, so it should be about one thing: long passages blur, single "
+        "sentences lose their context.",
     )
     tokens: int | None = None
     overlap = 32
     with st.container(horizontal=True):
         if method == "tokens":
             tokens = st.number_input(
-                "Longest passage in tokens",
+                "Tokens per passage, at most",
                 min_value=1,
                 max_value=100_000,
                 value=None,
                 step=50,
                 key="add_tokens",
-                placeholder="what the encoder reads",
-                help="254 for the bundled encoder. A token is most of a word.",
+                placeholder="the encoder's limit",
+                help="254 for the bundled encoder. A token is a word or a part of one.",
                 width=220,
             )
             overlap = st.number_input(
-                "Repeated from the passage before",
+                "Overlap in tokens",
                 min_value=0,
                 max_value=10_000,
                 value=32,
                 step=8,
                 key="add_overlap",
-                help="Tokens, in whole sentences, so that nothing is torn apart at a cut.",
+                help="Whole sentences of up to this many tokens are repeated from the previous passage.",
                 width=220,
             )
         language = "en"
@@ -279,7 +284,7 @@ def _ask_cutting() -> str | None:
                 "Language",
                 "en",
                 key="add_language",
-                help="Its code, such as en, de or zh: sentence ends are found by it.",
+                help="Its code, such as en, de or zh, for finding the ends of sentences.",
                 width=140,
             )
     return chunking_text(method, tokens or 0, overlap, language)
@@ -294,16 +299,16 @@ def _ask_gate() -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """What became of the files that were chosen."""
+    """The result of checking the chosen files."""
 
-    chosen: tuple[str, ...] = ()  # Streamlit's own numbers of the files
-    folder: Path | None = None  # that the good ones lie in
+    chosen: tuple[str, ...] = ()  # Streamlit's ids of the files
+    folder: Path | None = None  # the accepted files are in it
     paths: tuple[Path, ...] = ()
-    refused: tuple[str, ...] = ()  # a sentence each
+    refused: tuple[str, ...] = ()  # an error message each
 
 
 def staged(visit: Visit, given: "Sequence[UploadedFile]") -> Staged:
-    """The files, checked by their content and kept; what was kept of another choice is removed."""
+    """Check the files by their content and store them; files stored for an earlier choice are deleted."""
     visit.check_writing()
     chosen = tuple(file.file_id for file in given)
     before: Staged = st.session_state.get("add_staged", Staged())
@@ -314,7 +319,7 @@ def staged(visit: Visit, given: "Sequence[UploadedFile]") -> Staged:
         uploads.remove(before.folder)
     good: list[tuple[str, BinaryIO]] = []
     refused: list[str] = []
-    with st.spinner("Looking at the files …"):
+    with st.spinner("Checking the files …"):
         for file in given:
             try:
                 check_content(safe_name(file.name), file, largest=visit.settings.largest_upload * 2**20)
@@ -335,7 +340,10 @@ SAMPLES: Final = "The sample corpus"
 
 
 def show_adding(visit: Visit, way: str | None = None) -> None:
-    """The form, from top to bottom; way: FILES, FOLDER or SAMPLES, where it was chosen already."""
+    """Draw the form.
+
+    way: FILES, FOLDER or SAMPLES; None: ask
+    """
     visit.check_writing()
     first = way is not None
     if way is None:
@@ -344,11 +352,11 @@ def show_adding(visit: Visit, way: str | None = None) -> None:
         way = choose_part("From", ways, "add_from", label_visibility="visible")
     if way == SAMPLES:
         st.markdown(
-            "660 short passages over 30 subjects, from cooking to debugging, written for nearsay. Half a "
-            "minute, and there is something to search, to filter and to map."
+            "660 short passages on 30 subjects, from cooking to debugging, written for nearsay. In half a "
+            "minute there is something to search, filter and map."
         )
         if st.button("Add the sample corpus", type="primary", icon=":material/play_arrow:", key="add-demo"):
-            title = "Make the sample collection"
+            title = "Create the sample collection"
             start(visit, ["demo"], title, collection="samples", elsewhere=first)
         return
     if st.session_state.pop("add_begun", False):
@@ -365,14 +373,14 @@ def show_adding(visit: Visit, way: str | None = None) -> None:
 
 
 def _target(visit: Visit) -> tuple[str, bool]:
-    """The collection's name, "" while there is none that can be, and whether it has still to be made."""
+    """Return the collection's name, "" while it is missing or invalid, and whether it is a new one."""
     names = visit.library.names()
     left, right = st.columns(2) if names else (st.container(), st.container())
     into = NEW
     if names:
         if st.session_state.get("add_into") not in (None, NEW, *names):
-            del st.session_state["add_into"]  # it was deleted meanwhile
-        tip = "Documents whose id is there are updated; unchanged ones are not embedded again."
+            del st.session_state["add_into"]  # it was deleted
+        tip = "Documents whose id exists are updated; unchanged ones are not embedded again."
         with left:
             into = pick("Into", {NEW: "a new collection"} | {name: name for name in names}, "add_into", tip)
     if into != NEW:
@@ -381,16 +389,16 @@ def _target(visit: Visit) -> tuple[str, bool]:
         "Name of the new collection",
         key="add_name",
         placeholder="notes",
-        help="Up to 100 letters, digits, '-', '_' and '.', a letter or digit first.",
+        help="Up to 100 letters, digits, '-', '_' and '.', beginning with a letter or digit.",
     )
     name = (name or "").strip()
     try:
         if name in names:
-            raise BadInputError(f"there is a collection '{name}' already. Choose it to add to it")
+            raise BadInputError(f"the collection '{name}' already exists. Choose it to add to it")
         if name:
             visit.library.collection(name)  # the library's own rule for names
-    except NearsayError as error:  # a name to be written otherwise: the files that were chosen stay
-        say_error(error)
+    except NearsayError as error:  # shown here, so that the chosen files are kept
+        show_error(error)
         return "", True
     return name, True
 
@@ -403,13 +411,13 @@ def _files(visit: Visit) -> tuple[tuple[Path, ...], Path | None] | None:
         accept_multiple_files=True,
         key=f"add_files_{st.session_state.get('add_round', 0)}",
         max_upload_size=largest,
-        help=f"Text, Markdown, HTML, PDF, Word, CSV, TSV, JSON lines and Parquet; text and rows may be "
-        f"packed as .gz. At most {largest} MB each, and {UPLOADS_HELD * largest:,} MB together with "
-        "what others upload. What is in them is checked, not only their names.",
+        help=f"Text, Markdown, HTML, PDF, Word, CSV, TSV, JSON lines and Parquet; text and tables may be "
+        f"compressed as .gz. At most {largest} MB each, and {UPLOADS_HELD * largest:,} MB together with "
+        "the uploads of others. Their content is checked, not only their names.",
     )
     files = staged(visit, given)
-    for said in files.refused:
-        st.error(as_markdown(said), icon=":material/block:")
+    for message in files.refused:
+        st.error(as_markdown(message), icon=":material/block:")
     return (files.paths, files.folder) if files.paths else None
 
 
@@ -420,11 +428,11 @@ def _folder(visit: Visit) -> tuple[tuple[Path, ...], Path | None] | None:
         "Folder or file",
         key="add_folder",
         placeholder="/home/me/notes",
-        help="Its whole path. In a folder, hidden files and kinds that cannot be read are passed over.",
+        help="An absolute path. In a folder, hidden files and unsupported formats are skipped.",
     )
     st.caption(
-        f"On the machine where nearsay runs ({host}), not on your own, and with the rights of who started "
-        "it: whoever may write on this page can read any file there that this person can."
+        f"On the machine where nearsay runs ({host}), not your own, and with the rights of the user who "
+        "started it: everybody who may make changes on this page can read any file that this user can."
     )
     return ((visit.server_path(typed),), None) if typed and typed.strip() else None
 
@@ -432,7 +440,7 @@ def _folder(visit: Visit) -> tuple[tuple[Path, ...], Path | None] | None:
 def _choices(
     visit: Visit, collection: str, paths: tuple[Path, ...], folder: Path | None, *, is_new: bool
 ) -> tuple[list[str], str] | None:
-    """Show what the files hold and ask how they are added; the command and its title, once it is to begin."""
+    """Show what the files contain and ask how to add them. Returns the command and its title once started."""
     key, sources = str(paths[0]), [str(path) for path in paths]
     reading: dict[str, Any] = {"relative_to": None if folder is None else str(folder)}
     first = _seen(paths, ReadOptions(**reading))
@@ -462,7 +470,7 @@ def _choices(
     elif collection:
         show_command(visit, arguments)
         return (arguments, title) if begun else None
-    elif not (st.session_state.get("add_name") or "").strip():  # one that cannot be is told at its field
+    elif not (st.session_state.get("add_name") or "").strip():  # an invalid one is reported at its field
         st.caption("Name the collection first.")
     return None
 
@@ -472,10 +480,10 @@ def _begin(
 ) -> None:
     visit.check_writing()
     if new is not None and new.exists():
-        raise BadInputError(f"there is a collection '{new.name}' by now. Choose it to add to it")
+        raise BadInputError(f"the collection '{new.name}' exists by now. Choose it to add to it")
     st.session_state["add_round"] = st.session_state.get("add_round", 0) + 1
     st.session_state["add_begun"] = True
-    files = st.session_state.pop("add_staged", None)  # its files are the job's from now on
+    files = st.session_state.pop("add_staged", None)  # its files belong to the job from here on
     try:
         start(visit, arguments, title, elsewhere=elsewhere)
     except NearsayError:
@@ -486,6 +494,6 @@ def _begin(
 
 
 def _seen(paths: tuple[Path, ...], options: ReadOptions) -> FilesSeen:
-    """Looked at once, not at every rerun; the last few looks of the session are kept."""
+    """Preview the files, cached for the last few choices of the session."""
     stamps = tuple(path.stat().st_mtime_ns for path in paths if path.exists())
     return kept("add_seen", (paths, options, stamps), lambda: look_at(paths, options), most=4)

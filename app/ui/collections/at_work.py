@@ -1,4 +1,4 @@
-"""Long work on collections: starting it, and showing it for as long as anybody wants to see it."""
+"""Jobs on collections: starting them and showing their progress and results."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -7,7 +7,7 @@ from typing import Final
 import streamlit as st
 
 from nearsay.app.jobs import Job, JobKind, JobState
-from nearsay.app.ui.errors import telling_errors
+from nearsay.app.ui.errors import showing_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.opened import get_ready
 from nearsay.app.ui.page_link import NEXT_COLLECTION, leave_collection, link_to, open_page, scroll_to_top
@@ -19,13 +19,13 @@ from nearsay.data.errors import BadInputError
 from nearsay.indexer import AddReport
 from nearsay.indexer.results import newest
 
-PART: Final = "see"  # the widget that chooses one, and its name in the address
-NEXT_PART: Final = "collections_next"  # in the session: what it is to choose when it is drawn again
-_AT_TOP: Final = "collections_at_top"  # in the session: the job that was started last
+PART: Final = "see"  # the key of the widget that chooses a part, and its name in the address
+NEXT_PART: Final = "collections_next"  # session key: the part to choose in the next run
+_AT_TOP: Final = "collections_at_top"  # session key: the job that was started last
 
 
 class Part(StrEnum):
-    """As the page names them, and the address."""
+    """The parts of the page, named as on the page and in the address."""
 
     OVERVIEW = "Overview"
     ADD = "Add"
@@ -35,8 +35,8 @@ class Part(StrEnum):
 
 
 def look_at(part: Part, name: str) -> None:
-    """Go to a part of the page, of a collection; for a button's callback."""
-    with telling_errors():
+    """Open a part of the page for a collection; for a button's callback."""
+    with showing_errors():
         st.session_state[PART] = part
         st.session_state[NEXT_COLLECTION] = name
         leave_collection()
@@ -64,13 +64,13 @@ def start(
     collection: str | None = None,
     elsewhere: bool = False,
 ) -> None:
-    """Start a command in the background and show it; its number stands in the address.
+    """Start a command in the background and show it; the job's number is put into the address.
 
-    elsewhere: this is another page than Collections, which is gone to
+    elsewhere: the caller is not on the page Collections, which is opened
     """
     is_first = not visit.library.names()
     job = start_job(visit, arguments, title, collection=collection)
-    if is_first:  # somebody will search what is embedded now, in a process of its own
+    if is_first:  # load the encoder here while the job embeds in its own process
         get_ready(visit.library, visit.settings)
     st.session_state[NEXT_PART] = Part.OVERVIEW if JobKind.of(arguments) in _FILLS else None
     if elsewhere:
@@ -81,13 +81,13 @@ def start(
 
 
 def show_at_work(visit: Visit) -> bool:
-    """What is at work on collections now, and how the job ended that the address names; whether any is."""
+    """Show the running jobs, and the result of the job in the address. Returns whether any is running."""
     _clear_uploads(visit)
-    if _AT_TOP in st.session_state:  # the button that started it stands far below, and in a dialog
+    if _AT_TOP in st.session_state:  # the button that started it is far below or in a dialog
         scroll_to_top(st.session_state[_AT_TOP])
     at_work = [job for job in running_jobs(visit) if job.kind in _SHOWN]
     asked = _asked(visit)
-    if at_work and asked is None:  # who comes while it is at work sees how it ends, too
+    if at_work and asked is None:  # so that a visitor who comes now also sees the result
         st.query_params["job"] = str(at_work[0].number)
     for job in at_work:
         watch_job(visit, job, place="collections")
@@ -115,20 +115,19 @@ def _show_ended(visit: Visit, job: Job) -> None:
         if remarks:
             st.code("\n".join(remarks), language=None, wrap_lines=True)
     if job.state is JobState.DONE and job.kind in _FILLS and job.collection in visit.library.names():
-        _go_on(job)
+        _offer_search(job)
     else:
         _close()
 
 
-def _go_on(job: Job) -> None:
-    """From a collection that was filled to a search of it."""
+def _offer_search(job: Job) -> None:
     name = str(job.collection)
     with st.container(border=True):
-        st.markdown(f"**{as_markdown(name)} can be searched.** Ask it something, in your own words.")
+        st.markdown(f"**{as_markdown(name)} is ready to search.** Ask a question in your own words.")
         with st.form(f"first-search-{job.number}", border=False), st.container(horizontal=True):
             query = st.text_input(
                 "Question",
-                placeholder="what it should say, not which words it should use",
+                placeholder="describe what you are looking for, in any words",
                 label_visibility="collapsed",
             )
             if st.form_submit_button("Search", type="primary", icon=":material/search:") and query.strip():
@@ -138,7 +137,7 @@ def _go_on(job: Job) -> None:
                 link_to("search", as_markdown(asked), icon=":material/search:", collection=name, q=asked)
         with st.container(horizontal=True, vertical_alignment="center"):
             st.button(
-                "Look through its documents",
+                "Browse its documents",
                 icon=":material/description:",
                 key="first-documents",
                 on_click=look_at,

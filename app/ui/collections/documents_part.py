@@ -1,4 +1,4 @@
-"""The documents of a collection: looked through page by page, found, opened, deleted."""
+"""The documents of a collection: browsed, found, opened, edited and deleted."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from nearsay.app.ui.asked import LONGEST_FILTER, are_short, example_filter
 from nearsay.app.ui.collections.adding import DOCUMENT_WIDTHS
 from nearsay.app.ui.collections.at_work import start
 from nearsay.app.ui.controls import as_note, pick, widths
-from nearsay.app.ui.errors import telling_errors
+from nearsay.app.ui.errors import showing_errors
 from nearsay.app.ui.escaping import as_markdown, distinct_labels, json_text
 from nearsay.app.ui.full_document import show_text
 from nearsay.app.ui.page_link import link_to
@@ -25,24 +25,24 @@ from nearsay.indexer.catalogue.passages import headline
 from nearsay.indexer.query.browsing import DocumentPage, DocumentRow, PassageSpan
 from nearsay.indexer.vectors.errors import UnknownDocumentError
 
-LONGEST_TEXT = 200_000  # characters: a longer text is neither written nor edited on a page
+LONGEST_TEXT = 200_000  # characters of a text that can be edited on the page
 
 
 def metadata_text(metadata: Mapping[str, JsonValue]) -> str:
-    """The fields as JSON, a line each."""
+    """Return the metadata as indented JSON."""
     return json.dumps(dict(metadata), ensure_ascii=False, indent=2)
 
 
 def edited_document(
     *, id_: str | None, title: str, text: str, metadata: str, source: str | None = None
 ) -> Document:
-    """The document that a form describes; BadInputError, which says where, for metadata that is no object."""
+    """Return the document in a form. Raises BadInputError if the text or the metadata is invalid."""
     if not text.strip():
         raise BadInputError("the text is empty. Write what the document says")
     if len(text) > LONGEST_TEXT:
         raise BadInputError(
-            f"the text has {len(text):,} characters, and {LONGEST_TEXT:,} are the most that are written on a "
-            "page. Add it as a file"
+            f"the text has {len(text):,} characters; the limit on this page is {LONGEST_TEXT:,}. "
+            "Add it as a file"
         )
     return Document(
         text=text,
@@ -60,18 +60,18 @@ def _parsed(text: str) -> dict[str, JsonValue]:
         value = json.loads(text, parse_constant=_refuse, object_pairs_hook=_each_once)
     except json.JSONDecodeError as error:
         raise BadInputError(
-            f"the metadata is no JSON: {error.msg} in line {error.lineno}, column {error.colno}. "
+            f"the metadata is not valid JSON: {error.msg} in line {error.lineno}, column {error.colno}. "
             'Write it as {"year": 2019, "venue": "acl"}'
         ) from error
     if not isinstance(value, dict):
         raise BadInputError(
-            'the metadata is no object with named fields. Write it as {"year": 2019, "venue": "acl"}'
+            'the metadata is not an object with named fields. Write it as {"year": 2019, "venue": "acl"}'
         )
     return value
 
 
 def _refuse(name: str) -> float:
-    raise BadInputError(f"the metadata holds {name}, which is no number in JSON. Write null, or leave it out")
+    raise BadInputError(f"the metadata contains {name}, which JSON does not allow. Write null, or omit it")
 
 
 def _each_once(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
@@ -84,7 +84,7 @@ def _each_once(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
 
 
 def shown_row(row: DocumentRow) -> dict[str, object]:
-    """A line of the table of documents."""
+    """Return a row of the table of documents."""
     return {
         "id": row.id,
         "title": row.title,
@@ -94,13 +94,13 @@ def shown_row(row: DocumentRow) -> dict[str, object]:
     }
 
 
-_WAITING: Final = 500  # passages that wait for their vectors: more are embedded by a job first
-_MOST_PASSAGES: Final = 500  # of a document that are shown
-_FORM: Final = "doc-form"  # in the session: the key of the form that was drawn last
+_WAITING: Final = 500  # passages without a vector; if there are more, a job embeds them first
+_MOST_PASSAGES: Final = 500  # of a document, in the table
+_FORM: Final = "doc-form"  # session key: the key of the last form drawn
 
 
 def show_document(visit: Visit, collection: Collection, id_: str) -> None:
-    """Everything that is kept of a document, and the form that changes it."""
+    """Show everything stored for a document, and the form that changes it."""
     if st.button("Back to the list", icon=":material/arrow_back:", key="doc-back"):
         _close()
     try:
@@ -126,14 +126,14 @@ def show_document(visit: Visit, collection: Collection, id_: str) -> None:
 
 
 def show_new_document(visit: Visit, collection: Collection) -> None:
-    """A form for one document."""
+    """Show a form for one document."""
     with st.form("new-document", border=False):
-        id_ = st.text_input("Id", help="What it is called; made from its text if left empty.")
+        id_ = st.text_input("Id", help="Identifies the document; derived from its text if left empty.")
         title = st.text_input("Title", help="Embedded together with the text.")
         text = st.text_area("Text", height=160)
         metadata = st.text_area("Metadata", placeholder='{"year": 2019}', help=_METADATA, height=80)
         if st.form_submit_button("Add it", type="primary", icon=":material/add:"):
-            with telling_errors():
+            with showing_errors():
                 document = edited_document(id_=id_, title=title, text=text, metadata=metadata)
                 if document.id in collection:
                     raise BadInputError(f"there is a document '{document.id}' already. Open it to change it")
@@ -145,8 +145,8 @@ _METADATA: Final = "Fields to filter by, as a JSON object."
 
 @st.fragment
 def _text(collection: Collection, found: StoredDocument, beside: list[PassageSpan]) -> None:
-    """The text, page by page; a passage that is chosen below is marked in it."""
-    with telling_errors():
+    """Show the text, page by page; a passage that is selected below is marked in it."""
+    with showing_errors():
         text = st.container(border=True)
         chosen = None
         if found.metadata:
@@ -167,8 +167,7 @@ def _chosen_passage(
 ) -> PassageSpan | None:
     with st.expander(f"Its {counted(found.passages, 'passage')}", icon=":material/segment:"):
         st.caption(
-            "Each has one vector of its own; a search finds the passage, not the document. Tick one to see "
-            "it in the text."
+            "Each has its own vector; a search finds passages, not documents. Tick one to see it in the text."
         )
         if len(rows) > _MOST_PASSAGES:
             st.caption(f"The first {_MOST_PASSAGES} are shown.")
@@ -193,8 +192,8 @@ def _edit(visit: Visit, collection: Collection, found: StoredDocument) -> None:
     key = f"doc-{collection.name}-{found.id}-{found.updated_at}"
     if _take_over(key):
         st.warning(
-            "Somebody changed this document after you opened it, so nothing was saved yet. Above is what it "
-            "says now, in the form what you wrote. Save again to replace it.",
+            "Somebody changed this document after you opened it, so your edit was not saved. Its text now is "
+            "above, your edit in the form. Save again to overwrite it.",
             icon=":material/edit_notifications:",
         )
     kept = {"title": found.title, "text": found.text, "metadata": metadata_text(found.metadata)}
@@ -205,7 +204,7 @@ def _edit(visit: Visit, collection: Collection, found: StoredDocument) -> None:
         text = st.text_area("Text", height=220, key=f"{key}-text")
         metadata = st.text_area("Metadata", height=160, key=f"{key}-metadata", help=_METADATA)
         if st.form_submit_button("Save", type="primary", icon=":material/save:"):
-            with telling_errors():
+            with showing_errors():
                 document = edited_document(
                     id_=found.id, title=title, text=text, metadata=metadata, source=found.source
                 )
@@ -213,9 +212,9 @@ def _edit(visit: Visit, collection: Collection, found: StoredDocument) -> None:
 
 
 def _take_over(key: str) -> bool:
-    """Put what was written about an earlier state of the document, and sent, into the form of that key.
+    """Copy a submitted edit of an earlier state of the document into the form of this key.
 
-    Whether anything was: the form that it was sent with is not drawn any more.
+    Returns whether there was one; the form that it was submitted with is not drawn any more.
     """
     before = st.session_state.get(_FORM)
     st.session_state[_FORM] = key
@@ -226,23 +225,23 @@ def _take_over(key: str) -> bool:
     return True
 
 
-def _write(visit: Visit, collection: Collection, document: Document, said: str) -> None:
-    """Add one document here and now: a fraction of a second, unless much waits to be embedded before it."""
+def _write(visit: Visit, collection: Collection, document: Document, message: str) -> None:
+    """Add one document now, which takes a fraction of a second unless many passages have no vector yet."""
     visit.check_writing()
     if collection.overview().waiting > _WAITING:
         st.session_state["collections-said"] = (
-            "An earlier addition was stopped, and its passages are embedded first. That is started now; "
-            "come back with this when it is done."
+            "An earlier addition was stopped, and its passages are embedded first. A job was started for "
+            "that; repeat your change when it is done."
         )
-        start(visit, ["index", "rebuild", "--", collection.name], f"Embed what waits in {collection.name}")
+        start(visit, ["index", "rebuild", "--", collection.name], f"Finish embedding {collection.name}")
     with st.spinner("Writing and embedding …"):
         report = collection.add_rows([document])
     if report.near_duplicates is not None and report.near_duplicates.first:
         twin = report.near_duplicates.first[0]
-        said += f" It says nearly what {twin.original} says (cosine {twin.cosine:.3f})."
+        message += f" It is a near-duplicate of {twin.original} (cosine {twin.cosine:.3f})."
     if not (report.added or report.updated or report.relabelled):
-        said = "Nothing was changed."
-    st.session_state["collections-said"] = said
+        message = "Nothing was changed."
+    st.session_state["collections-said"] = message
     st.rerun()
 
 
@@ -253,13 +252,13 @@ def _close() -> None:
 
 _A_PAGE: Final = 50
 _NARROW: Final = 10  # characters of an id that a narrow column holds
-_IDS, _IDS_HEIGHT = 10, 260  # ids that are listed in full without scrolling; pixels, where more are
-_COUNTED: Final = 10_000  # documents that pass a filter
-_FOUND: Final = 100  # documents with the words that are looked for
+_IDS, _IDS_HEIGHT = 10, 260  # ids listed without scrolling; the height in pixels for more
+_COUNTED: Final = 10_000  # matching documents are counted up to this
+_FOUND: Final = 100  # documents found by words
 
 
 def show_documents(visit: Visit) -> None:
-    """The table, and the document that the address names."""
+    """Show the table, or the document in the address."""
     if visit.name is None:
         st.info("Choose a collection in the sidebar.")
         return
@@ -270,14 +269,14 @@ def show_documents(visit: Visit) -> None:
         show_document(visit, collection, opened)
         return
     find, where = _asked(collection)
-    both_short = are_short(("What is looked for", find))
+    both_short = are_short(("The text to find", find))
     if not both_short or not are_short(("The filter", where or ""), most=LONGEST_FILTER):
         return
     if find:
         rows = _found(collection, find, where)
         st.caption(
-            f"{counted(len(rows), 'document')}: first those with it in the id, then those with the words, "
-            f"the best {_FOUND} of them."
+            f"{counted(len(rows), 'document')}: matches in the id first, then the best {_FOUND} matches in "
+            "title or text."
         )
         page = DocumentPage(tuple(rows), more_before=False, more_after=False)
     else:
@@ -289,7 +288,7 @@ def show_documents(visit: Visit) -> None:
         st.code("\n".join(row.id for row in chosen), language=None, wrap_lines=True, height=height)
     elif page.rows:
         more = ", and to open or delete them" if visit.may_write else ""
-        st.caption(f"Tick rows in the table to see their ids whole{more}.")
+        st.caption(f"Tick rows in the table to see their full ids{more}.")
     if page.rows or page.more_before:
         if not find:
             _turning(page)
@@ -305,8 +304,8 @@ def _asked(collection: Collection) -> tuple[str, str | None]:
             "Find",
             key="docs_find",
             bind="query-params",
-            placeholder="words in title or text, or a part of an id",
-            help="Words that stand in a document, or a piece of its id. For search by meaning, use Search.",
+            placeholder="words of a title or text, or part of an id",
+            help="Words of a document, or part of its id. To search by meaning, use the page Search.",
             on_change=_first_page,
         )
     with right:
@@ -317,7 +316,7 @@ def _asked(collection: Collection) -> tuple[str, str | None]:
             key="docs_where",
             bind="query-params",
             placeholder=example_filter(page.rows[0].metadata if page.rows else {}),
-            help=f"Only documents for which this holds. Fields: {as_markdown(named) or 'none'}; also id, "
+            help=f"Only documents that match. Fields: {as_markdown(named) or 'none'}; also id, "
             "title, text, source.",
             on_change=_first_page,
         )
@@ -337,15 +336,15 @@ def _page(collection: Collection, where: str | None) -> DocumentPage:
 
 
 def _how_many(collection: Collection, page: DocumentPage, where: str | None) -> str:
-    """Counted only as far as it is quick: a filter may have to read every document."""
+    """Return the number of documents in words; with a filter, counted only up to a limit to stay fast."""
     if where is None:
         return counted(collection.browser.count(), "document") + "."
     if not page.more_before and not page.more_after:
         total = len(page.rows)
     else:
         total = collection.browser.count(where, up_to=_COUNTED)
-    number = f"{_COUNTED:,} documents and more" if total >= _COUNTED else counted(total, "document")
-    return f"{number} {'passes' if total == 1 else 'pass'} the filter."
+    number = f"{_COUNTED:,} or more documents" if total >= _COUNTED else counted(total, "document")
+    return f"{number} {'matches' if total == 1 else 'match'} the filter."
 
 
 def _place(name: str) -> int | None:
@@ -362,10 +361,10 @@ def _table(
         if page.more_before:
             st.info("There are no more.")
         elif find or where:
-            st.info("No document is like that. Take the filter or the words back.")
+            st.info("No document matches. Change the filter or the words.")
         return ()
     long = any(len(row.id) > _NARROW for row in page.rows)
-    shown = hash(tuple(row.number for row in page.rows))  # ticks are of places: other rows are another table
+    shown = hash(tuple(row.number for row in page.rows))  # new key for other rows: selections are positions
     event = st.dataframe(
         [shown_row(row) for row in page.rows],
         hide_index=True,
@@ -404,7 +403,7 @@ def _open_by_name(page: DocumentPage) -> None:
 
 
 def _called(row: DocumentRow) -> str:
-    """Its id and title; how its text begins where the id is but a hash."""
+    """Return the id and title, or the beginning of the text if the id is only a hash."""
     return f"{row.id}: {row.title}" if row.title else headline("", row.id, row.beginning)
 
 
@@ -419,7 +418,7 @@ def _changing(
         ):
             ask_to_remove(visit, [row.id for row in chosen])
         if where and st.button(
-            "Delete all that pass the filter …", icon=":material/delete_sweep:", key="docs-delete-where"
+            "Delete all that match the filter …", icon=":material/delete_sweep:", key="docs-delete-where"
         ):
             ask_to_remove(visit, where=where)
     with st.expander("Write a new document", icon=":material/edit_note:"):
@@ -432,7 +431,7 @@ def _open(id_: str) -> None:
 
 
 def _turn(name: str = "", number: int = 0) -> None:
-    with telling_errors():
+    with showing_errors():
         _first_page()
         if name:
             st.query_params[name] = str(number)

@@ -1,4 +1,4 @@
-"""The generations of a collection: which answers, how each was chosen, and what can be done."""
+"""The generations of a collection: which is live, how each is indexed, and what can be done with them."""
 
 from typing import TYPE_CHECKING, Any, Final
 
@@ -8,7 +8,7 @@ from nearsay.app.jobs.command_line import options_of
 from nearsay.app.jobs.results import built_words, generation_row, results_of, settings_words
 from nearsay.app.ui.collections.at_work import start
 from nearsay.app.ui.controls import confirmed, on_page, pick
-from nearsay.app.ui.errors import say_error, telling_errors
+from nearsay.app.ui.errors import show_error, showing_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.offered import ask_encoder
 from nearsay.app.ui.page_link import link_to
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 def show_upkeep(visit: Visit, found: CollectionOverview) -> None:
-    """Index, compact, delete."""
+    """Show the forms that index, compact and delete."""
     if found.live is not None:
-        with st.expander("Index: quick searches of many passages", icon=":material/bolt:"):
+        with st.expander("Index: fast searches of many passages", icon=":material/bolt:"):
             _index(visit, found)
-    with st.expander("Compact: free the room of what was removed", icon=":material/compress:"):
+    with st.expander("Compact: free the space of removed passages", icon=":material/compress:"):
         _compact(visit, found)
     with st.expander("Delete the collection", icon=":material/delete_forever:"):
         _delete(visit, found)
@@ -41,15 +41,15 @@ def show_upkeep(visit: Visit, found: CollectionOverview) -> None:
 
 def _index(visit: Visit, found: CollectionOverview) -> None:
     st.caption(
-        f"{counted(found.unindexed, 'passage')} outside of an index. Up to {EXACT_UP_TO:,} are compared one "
-        "by one in milliseconds. Above that one index of everything is measured and built. Searches go on "
-        "meanwhile."
+        f"{counted(found.unindexed, 'passage')} without an index. Up to {EXACT_UP_TO:,} are compared one by "
+        "one in milliseconds; for more, indexes are measured and one is built over all passages. Searches "
+        "continue meanwhile."
     )
     newer = st.checkbox(
-        "Only what came since the last index",
+        "Only passages added since the last index",
         key=f"optimize-newer-{found.name}",
-        help="Where there is an index: once a twentieth more has come, and 16,384 passages at least, only "
-        "that is indexed. Quicker.",
+        help="If there is an index, index only the new passages, once they are a twentieth of it and at "
+        "least 16,384. Faster.",
     )
     arguments = ["index", "optimize", *options_of({"newer": newer}), "--", found.name]
     key, icon = f"optimize-{found.name}", ":material/bolt:"
@@ -60,13 +60,13 @@ def _compact(visit: Visit, found: CollectionOverview) -> None:
     retired = [row for row in found.generations if row.state is GenerationState.RETIRED]
     st.caption(
         f"{counted(found.removed, 'removed passage')} still in segments. Small segments are merged; searches "
-        "go on meanwhile."
+        "continue meanwhile."
     )
     drop = False
     if retired:
         numbers = ", ".join(str(row.number) for row in retired)
         drop = st.checkbox(
-            f"Also forget what is retired (generation {numbers}): no way back to it",
+            f"Also delete retired generations ({numbers}): you cannot roll back to them",
             key=f"compact-drop-{found.name}",
         )
     arguments = ["index", "compact", *(["--drop-retired", "--yes"] if drop else []), "--", found.name]
@@ -76,14 +76,14 @@ def _compact(visit: Visit, found: CollectionOverview) -> None:
 
 def _delete(visit: Visit, found: CollectionOverview) -> None:
     st.markdown(
-        f"Everything in it goes: {counted(found.documents, 'document')}, their vectors, clusters, the map "
-        "and the judgements of its results. There is no way back."
+        f"This deletes {counted(found.documents, 'document')}, their vectors, clusters, the map and the "
+        "judgements of results. It cannot be undone."
     )
     with st.form(f"delete-{found.name}", border=False):
         typed = st.text_input(f"Type its name to delete it: {as_markdown(found.name)}")
         sent = st.form_submit_button("Delete the collection", icon=":material/delete_forever:")
     if sent and typed.strip() != found.name:
-        st.error("That is not its name, so nothing was deleted.")
+        st.error("The name does not match; nothing was deleted.")
     elif sent:
         arguments = ["collections", "remove", "--yes", "--", found.name]
         start(visit, arguments, f"Delete the collection {found.name}")
@@ -92,50 +92,49 @@ def _delete(visit: Visit, found: CollectionOverview) -> None:
 def promotion_changes(
     live: GenerationRow | None, chosen: GenerationRow, waiting: int, refined: str | None = None
 ) -> list[str]:
-    """What is different once a generation answers instead of the live one.
+    """Return what changes when a generation replaces the live one.
 
-    waiting: passages that have no vector in it yet
-    refined: what the live one's queries were refined by
+    waiting: number of passages that have no vector in it yet
+    refined: how the live one's queries are refined
     """
-    said: list[str] = []
+    changes: list[str] = []
     if chosen.gate is not None and chosen.gate.get("forced"):
-        said.append(f"It did not pass the gate when it went live before: {chosen.gate['figures']}.")
+        changes.append(f"It did not pass the gate when it was promoted before: {chosen.gate['figures']}.")
     if live is not None:
         before, after = live.encoder, chosen.encoder
         if before.fingerprint != after.fingerprint:
-            said.append(
-                f"Questions and passages are compared by {after.name} ({after.dimension} dimensions) "
-                f"instead of {before.name} ({before.dimension} dimensions): other passages may come first."
+            changes.append(
+                f"Queries and passages are compared by {after.name} ({after.dimension} dimensions) "
+                f"instead of {before.name} ({before.dimension} dimensions): results may change."
             )
         if before.max_tokens != after.max_tokens:
-            said.append(
+            changes.append(
                 f"The encoder reads {after.max_tokens} tokens of a passage instead of {before.max_tokens}; "
                 f"{counted(chosen.truncated, 'passage')} were cut at its limit."
             )
         one, other = Plan.from_json(live.plan), Plan.from_json(chosen.plan)
         if (one.kind, one.contract) != (other.kind, other.contract):
-            said.append(
-                f"It is searched by {other.kind} under {other.contract} instead of by {one.kind} under "
-                f"{one.contract}."
+            changes.append(
+                f"Its index is {other.kind} ({other.contract}) instead of {one.kind} ({one.contract})."
             )
-        said.append(
-            f"Each generation has clusters and a map of its own: where generation {chosen.number} has none, "
-            f"make them anew. Those of generation {live.number} are kept with it."
+        changes.append(
+            f"Each generation has its own clusters and map: if generation {chosen.number} has none, create "
+            f"them again. Those of generation {live.number} are kept with it."
         )
         if refined is not None:
-            anew = chosen.state is not GenerationState.RETIRED  # else it has what was applied to it then
-            said.append(
-                f"What was improved by judgements stays with generation {live.number}: {refined}."
+            anew = chosen.state is not GenerationState.RETIRED  # a retired one keeps its own refinement
+            changes.append(
+                f"Improvements by judgements stay with generation {live.number}: {refined}."
                 + " Improve again on the page Judge." * anew
             )
-        said.append(f"Generation {live.number} is kept as retired, so that you can roll back to it.")
+        changes.append(f"Generation {live.number} is kept as retired, so that you can roll back to it.")
     if waiting:
-        said.append(f"{counted(waiting, 'passage')} that came since are embedded first.")
-    return said
+        changes.append(f"{counted(waiting, 'passage')} without a vector in it are embedded first.")
+    return changes
 
 
 def show_rollout(visit: Visit, collection: Collection, found: CollectionOverview) -> None:
-    """What is ready to go live first, then the way to make another."""
+    """Offer to promote generations that are ready, to rebuild, repair and roll back."""
     live = found.live
     ready = [row for row in found.generations if row.state is GenerationState.READY]
     retired = [row for row in found.generations if row.state is GenerationState.RETIRED]
@@ -143,14 +142,14 @@ def show_rollout(visit: Visit, collection: Collection, found: CollectionOverview
         _offer_promotion(visit, collection, ready, None if live is None else live.number)
     with st.expander("Rebuild with another encoder", icon=":material/model_training:", expanded=False):
         _ask_rebuild(visit, found)
-    with st.expander("Mend the live generation", icon=":material/healing:"):
+    with st.expander("Repair the live generation", icon=":material/healing:"):
         st.caption(
-            "What is damaged or missing is made anew from the stored text, and passages that wait get their "
-            "vectors. Nothing is done where all is well."
+            "Vectors and indexes that are damaged or missing are rebuilt from the stored text, and pending "
+            "passages are embedded. Nothing changes if there is nothing to repair."
         )
         arguments = ["index", "rebuild", "--", found.name]
         key, icon = f"mend-{found.name}", ":material/healing:"
-        offer_job(visit, "Mend it", arguments, f"Mend {found.name}", key, icon, begin=start)
+        offer_job(visit, "Repair", arguments, f"Repair {found.name}", key, icon, begin=start)
     if retired and live is not None:
         before = max(retired, key=lambda row: row.promotion or 0)
         label = f"Roll back to generation {before.number} …"
@@ -164,7 +163,7 @@ def _offer_promotion(
     for row in ready:
         with st.container(border=True):
             st.markdown(
-                f"**Generation {row.number}** by {as_markdown(row.encoder.name)} is ready. "
+                f"**Generation {row.number}**, embedded by {as_markdown(row.encoder.name)}, is ready. "
                 "Compare its results with the live one's, then promote it."
             )
             with st.container(horizontal=True, vertical_alignment="center"):
@@ -176,7 +175,7 @@ def _offer_promotion(
 
 def _ask_rebuild(visit: Visit, found: CollectionOverview) -> None:
     st.caption(
-        "Every passage is embedded again beside the live generation, which goes on answering. Nothing "
+        "Every passage is embedded again into a new generation, while the live one answers. Nothing "
         "changes for searches until you promote the new one."
     )
     live = found.live
@@ -200,56 +199,56 @@ def _ask_rebuild(visit: Visit, found: CollectionOverview) -> None:
     offer_job(visit, label, arguments, title, key, icon, begin=start, shell=shell, **how)
 
 
-@st.dialog("Which generation answers", icon=":material/layers:")
+@st.dialog("Change the live generation", icon=":material/layers:")
 def _confirm(
     visit: Visit, collection: Collection, chosen: GenerationRow, live: int | None, *, back: bool
 ) -> None:
-    """live: the number of the generation that answered when this was asked for."""
-    with telling_errors():
+    """Ask before a promotion or rollback; live: number of the live generation when the button was clicked."""
+    with showing_errors():
         found = collection.overview()
-        if found.live is not None and found.live.number != live:  # the command would go back from another
-            raise BadInputError(f"generation {found.live.number} went live meanwhile. Load the page again")
+        if found.live is not None and found.live.number != live:  # the command would leave another one
+            raise BadInputError(f"generation {found.live.number} went live meanwhile. Reload the page")
         what = "Roll back to" if back else "Promote"
         st.markdown(
             f"**{what} generation {chosen.number}** of {as_markdown(collection.name)}? This will change:"
         )
         refined = None if found.live is None else collection.browser.refined(found.live)
-        for said in promotion_changes(found.live, chosen, collection.browser.waiting(chosen), refined):
-            st.markdown(f"- {as_markdown(said)}")
+        for change in promotion_changes(found.live, chosen, collection.browser.waiting(chosen), refined):
+            st.markdown(f"- {as_markdown(change)}")
         arguments = ["index", "rollback", "--", collection.name]
         if not back:
             force = st.checkbox(
-                "Even if it fails the gate",
+                "Promote it even if it fails the gate",
                 key=f"promote-force-{collection.name}-{chosen.number}",
-                help=f"From {QUERIES} judged questions of the test part on, it is measured first, and goes "
-                "live only where it is shown not to answer worse. Ticked, it goes live all the same, and its "
+                help=f"With {QUERIES} or more judged queries in the test part, it is measured first and "
+                "promoted only if it is shown not to be worse. If ticked, it is promoted anyway, and its "
                 "results are marked.",
             )
             forced = ["--force"] if force else []
             number = str(chosen.number)
             arguments = ["index", "promote", "--generation", number, *forced, "--", collection.name]
-        sure = confirmed(what.removesuffix(" to"), "Leave it", "rollout")
+        sure = confirmed(what.removesuffix(" to"), "Cancel", "rollout")
         if sure:
             start(visit, arguments, f"{what} generation {chosen.number} of {collection.name}")
         show_command(visit, arguments)
 
 
 def tune_arguments(collection: str, recall: float, at: int, memory: str) -> list[str]:
-    """What stands behind `nearsay`; BadInputError for a contract that cannot be."""
+    """Return the arguments of `nearsay`. Raises BadInputError for an invalid contract."""
     share, limit = f"{recall:g}@{at}", memory.strip().replace(" ", "") or "none"
     RecallContract.parse(share, limit)
     return ["index", "tune", "--recall", share, "--memory", limit, "--", collection]
 
 
 def show_contract_form(visit: Visit, found: CollectionOverview) -> None:
-    """Ask what it has to keep, and measure the indexes."""
+    """Ask for the contract, and measure the indexes."""
     contract = Plan.from_json({} if found.live is None else found.live.plan).contract
-    with st.expander("Tune: the smallest index that keeps a contract", icon=":material/speed:"):
+    with st.expander("Tune: the smallest index that meets a contract", icon=":material/speed:"):
         if found.passages <= EXACT_UP_TO:
             st.caption(
-                f"Up to about {EXACT_UP_TO:,} passages, {found.passages:,} here, comparing all of them takes "
-                "milliseconds, and an index is measured only if you ask for it here. The contract holds from "
-                "then on, however large the collection grows."
+                f"This collection has {found.passages:,} passages. Comparing up to about {EXACT_UP_TO:,} "
+                "takes milliseconds, so indexes are measured only if you ask for it here. The contract then "
+                "applies however large the collection grows."
             )
         with (
             st.form(f"tune-{found.name}", border=False),
@@ -257,12 +256,12 @@ def show_contract_form(visit: Visit, found: CollectionOverview) -> None:
         ):
             recall = st.number_input(
                 "Recall",
-                min_value=min(0.5, contract.recall),  # a command may have said less
+                min_value=min(0.5, contract.recall),  # the command line allows less
                 max_value=1.0,
                 value=contract.recall,
                 step=0.01,
                 format="%.3f",
-                help="The share of the truly nearest passages that a search has to find, on average.",
+                help="The share of the true nearest passages that a search must find, on average.",
                 width=160,
             )
             at = st.number_input(
@@ -270,23 +269,23 @@ def show_contract_form(visit: Visit, found: CollectionOverview) -> None:
                 min_value=1,
                 max_value=100,
                 value=contract.at,
-                help="How many of the nearest passages count.",
+                help="How many of the nearest passages are counted.",
                 width=160,
             )
             kept = "none" if contract.memory_bytes is None else memory_text(contract.memory_bytes)
             memory = st.text_input(
                 "Memory",
                 kept,
-                help="The most that the index may hold in memory, as 2GB or 512MB; none is no limit.",
+                help="The most memory that the index may use, such as 2GB or 512MB; none: no limit.",
                 width=160,
             )
             sent = st.form_submit_button("Measure and choose", icon=":material/speed:")
         if memory == kept and contract.memory_bytes is not None:
-            memory = str(contract.memory_bytes)  # in words it was rounded
+            memory = str(contract.memory_bytes)  # the text was rounded
         try:
             arguments = tune_arguments(found.name, recall, int(at), memory)
-        except NearsayError as error:  # what stands below the form stays
-            say_error(error)
+        except NearsayError as error:  # shown here, so that the rest of the page is drawn
+            show_error(error)
             return
         if sent:
             start(visit, arguments, f"Tune {found.name}")
@@ -294,11 +293,11 @@ def show_contract_form(visit: Visit, found: CollectionOverview) -> None:
 
 
 _PLOT_HEIGHT, _LEGEND_LINE = 380, 26  # pixels: of the plot and its axes, and of each kind below
-_GREY: Final = "#8a8f98"  # is seen on light and on dark
+_GREY: Final = "#8a8f98"  # visible in the light and the dark theme
 
 
 def pareto_points(plan: Plan) -> list[dict[str, Any]]:
-    """A point for each measured setting, with whether nothing is better in both and whether it was taken."""
+    """Return a point for each measured setting, with whether it is Pareto-optimal and whether taken."""
     best = front(plan.report)
     drawn = [row for row in plan.report if row.recall is not None and row.milliseconds_a_query is not None]
     return [
@@ -316,9 +315,9 @@ def pareto_points(plan: Plan) -> list[dict[str, Any]]:
 
 
 def pareto_chart(plan: Plan) -> "alt.LayerChart | alt.FacetChart | None":
-    """The picture, in the colours of the page's theme; None if nothing was measured.
+    """Return the chart in the colours of the page's theme; None if nothing was measured.
 
-    Shapes tell the kinds of index as well as colours do.
+    Kinds of index differ by shape as well as by colour.
     """
     points = pareto_points(plan)
     if not points:
@@ -359,7 +358,7 @@ def pareto_chart(plan: Plan) -> "alt.LayerChart | alt.FacetChart | None":
 
 
 def show_generations(visit: Visit) -> None:
-    """The table, the plan of one with its report, and the forms."""
+    """Show the table, the plan of one generation with its report, and the forms."""
     if visit.name is None:
         st.info("Choose a collection in the sidebar.")
         return
@@ -367,11 +366,11 @@ def show_generations(visit: Visit) -> None:
     found = collection.overview()
     st.subheader(f"Generations of {as_markdown(found.name)}", anchor=False)
     st.caption(
-        "A generation is the collection embedded by one encoder under one plan. One is live and answers; "
-        "another can be made beside it, tried on the page Compare, promoted, and rolled back."
+        "A generation is the collection embedded by one encoder, with an index. One is live and answers "
+        "searches; you can build another beside it, try it on the page Compare, promote it, and roll back."
     )
     if not found.generations:
-        st.info("There is none yet: nothing was added.")
+        st.info("There are none yet. Add documents first.")
     else:
         st.dataframe(
             [generation_row(row, found.segments) for row in found.generations],
@@ -392,7 +391,7 @@ def _show_plan(visit: Visit, found: CollectionOverview) -> None:
     chosen = found.live or rows[-1]
     if len(rows) > 1:
         called = {row.number: f"{row.number}, {row.state}, {row.encoder.name}" for row in rows}
-        key = f"plan-{found.name}-{chosen.number}"  # another that goes live is shown
+        key = f"plan-{found.name}-{chosen.number}"  # resets the choice when another generation goes live
         number = pick("Plan of generation", called, key, index=rows.index(chosen))
         chosen = next(row for row in rows if row.number == number)
     with st.container(border=True):
@@ -404,7 +403,7 @@ def _plan_of(visit: Visit, found: CollectionOverview, row: GenerationRow) -> Non
     st.markdown(f"**Plan of generation {row.number}**: {plan.kind}, {as_markdown(str(plan.contract))}")
     if plan.kind is PlanKind.EXACT and not plan.report:
         index = visit.remedy(
-            "Above that, *Index*, below, measures kinds of index and takes the smallest that keeps the "
+            "For more, *Index*, below, measures kinds of index and chooses the smallest that meets the "
             "contract."
         )
         st.caption(
@@ -412,12 +411,12 @@ def _plan_of(visit: Visit, found: CollectionOverview, row: GenerationRow) -> Non
             f"takes milliseconds.{index}"
         )
     measured = results_of([TunedPlan(found.name, plan)])
-    warning, check = plan.warning(found.name), measured.facts.get("looked at again")
+    warning, check = plan.warning(found.name), measured.facts.get("checked again")
     if warning is not None:
         st.warning(as_markdown(on_page(warning)), icon=":material/warning:")
     elif check is not None:
         st.success(
-            as_markdown(f"Looked at again {check}. The contract holds."), icon=":material/check_circle:"
+            as_markdown(f"Checked again {check}. The contract is met."), icon=":material/check_circle:"
         )
     if plan.note:
         st.caption(as_markdown(plan.note))
@@ -428,8 +427,8 @@ def _plan_of(visit: Visit, found: CollectionOverview, row: GenerationRow) -> Non
     if chart is not None:
         st.altair_chart(chart, width="stretch")
         st.caption(
-            "Each point is a setting that was tried: higher finds more, further left is faster. Filled: "
-            "nothing is better in both. Dashed: what was promised. In the circle: what was taken."
+            "Each point is a measured setting: higher finds more, further left is faster. Filled: "
+            "Pareto-optimal. Dashed: the contract's recall. Circled: the chosen setting."
         )
     verdicts = {"verdict": st.column_config.TextColumn("verdict", width="large")}
     on_gpus = measured.facts.get("on GPUs", "")

@@ -1,1 +1,1 @@
-"""The page Compare: one query, answered in two ways side by side."""
+"""The page Compare: one query, two rankings side by side."""

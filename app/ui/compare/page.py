@@ -9,16 +9,16 @@ import numpy as np
 import streamlit as st
 
 from nearsay.app.ui.asked import (
-    choices_said,
     hand_filter,
     is_empty,
     query_control,
+    report_truncation,
     short_enough,
-    tell_what_was_cut,
+    valid_choices,
 )
 from nearsay.app.ui.card import card_html, judge_buttons, judged_of, passage_html
 from nearsay.app.ui.controls import as_note, pick
-from nearsay.app.ui.errors import say_error, telling_errors
+from nearsay.app.ui.errors import show_error, showing_errors
 from nearsay.app.ui.escaping import as_html, as_markdown
 from nearsay.app.ui.filters import cluster_names, show_chosen
 from nearsay.app.ui.side import Ranking, Side, comparable, described, usual_sides
@@ -33,19 +33,19 @@ from nearsay.indexer.judgements.judging import Preference, Verdict, preference, 
 from nearsay.indexer.query.explain import matched_terms
 from nearsay.training.evaluation.rank_metrics import PERSISTENCE, overlap, rank_biased_overlap
 
-Place = tuple[str, int]  # a passage: its document's id, and its place there
+Place = tuple[str, int]  # a passage: its document's id and its number there
 
-_UP, _DOWN, _SAME = "#2a9d6f", "#d9822b", "#8a94a3"  # seen on light and on dark
+_UP, _DOWN, _SAME = "#2a9d6f", "#d9822b", "#8a94a3"  # visible in the light and the dark theme
 _TEXT = 160  # characters of a passage
 
 
 def place_of(hit: Hit) -> Place:
-    """Which passage a hit is."""
+    """Return the document id and passage number of a hit."""
     return hit.id, hit.passage
 
 
 def drawing(left: Sequence[Hit], right: Sequence[Hit], names: tuple[str, str]) -> str:
-    """The two lists; to the right it is said how far each moved and what is new, to the left what is gone.
+    """Return the two lists as HTML: changes of rank on the right, missing passages marked on the left.
 
     names: of the two sides
     """
@@ -66,7 +66,7 @@ def drawing(left: Sequence[Hit], right: Sequence[Hit], names: tuple[str, str]) -
 
 
 def lines_svg(before: Mapping[Place, int], after: Mapping[Place, int], rows: int) -> str:
-    """A picture `rows` high in which each passage of both has a line from its rank to its rank."""
+    """Return a picture `rows` high, with a line between the two ranks of each passage in both lists."""
     lines = []
     for place, rank in before.items():
         if place in after:
@@ -84,7 +84,7 @@ def lines_svg(before: Mapping[Place, int], after: Mapping[Place, int], rows: int
 
 
 def moved(before: int | None, after: int) -> str:
-    """How a passage's rank has changed: ▲ 3, ▼ 2, =, new."""
+    """Return how a passage's rank has changed: ▲ 3, ▼ 2, =, new."""
     if before is None:
         return "new"
     if before == after:
@@ -99,9 +99,9 @@ def _list(hits: Sequence[Hit], other: Mapping[Place, int], *, from_left: bool) -
 
 
 def _item(hit: Hit, there: int | None, *, from_left: bool) -> str:
-    change = ("gone" if there is None else "") if from_left else moved(there, hit.rank)
-    called, said = heading(hit.title, hit.id, hit.text)
-    text = " ".join(hit.text[said:].split())
+    change = ("missing" if there is None else "") if from_left else moved(there, hit.rank)
+    called, begun = heading(hit.title, hit.id, hit.text)
+    text = " ".join(hit.text[begun:].split())
     cut = text if len(text) <= _TEXT else f"{text[: _TEXT - 1]}…"
     style = " ns-lone" if there is None else ""
     return (
@@ -113,7 +113,7 @@ def _item(hit: Hit, there: int | None, *, from_left: bool) -> str:
 
 
 def both_ranks(left: Sequence[Hit], right: Sequence[Hit]) -> list[tuple[int | None, int | None, Place]]:
-    """Each passage once with its ranks on the two sides, by the better of them, then by the other."""
+    """Return each passage once with its two ranks, sorted by the better of them, then by the other."""
     ranks = [{place_of(hit): hit.rank for hit in hits} for hits in (left, right)]
     places = dict.fromkeys(place for side in ranks for place in side)
     rows = [(ranks[0].get(place), ranks[1].get(place), place) for place in places]
@@ -127,7 +127,7 @@ def both_ranks(left: Sequence[Hit], right: Sequence[Hit]) -> list[tuple[int | No
 
 
 def show_passages(visit: Visit, query: str, found: Sequence[tuple[Side, Hits]]) -> None:
-    """The passages with their ranks on both sides and buttons to judge them.
+    """Show the passages with both ranks and buttons to judge them.
 
     found: left and right
     """
@@ -139,7 +139,7 @@ def show_passages(visit: Visit, query: str, found: Sequence[tuple[Side, Hits]]) 
             hits[place_of(hit)] = (hit, left_side)
     rows = both_ranks(left.hits, right.hits)
     label = "Read and judge the passages" if visit.may_write else "Read the passages"
-    if not rows or not st.toggle(label, key="read", bind="query-params", help="What either side has found."):
+    if not rows or not st.toggle(label, key="read", bind="query-params", help="All that either side found."):
         return
     judged = judged_of(visit, query)
     chosen = [hits[place] for _, _, place in rows]
@@ -152,14 +152,14 @@ def show_passages(visit: Visit, query: str, found: Sequence[tuple[Side, Hits]]) 
                 judge_buttons(visit, query, hit, side.ranking.mode, judged, page="compare")
 
 
-_OUTCOMES = "blind_outcomes"  # in the session: of each comparison the queries, and which side won each
+_OUTCOMES = "blind_outcomes"  # session key: for each pair of sides, the winner of each query
 _SHOWN = 10
 
 Drawn = list[tuple[Hit, Verdict]]
 
 
 def interleaved(query: str, left: Sequence[Hit], right: Sequence[Hit], sides: str) -> Drawn:
-    """The passages of both sides as one list by team draft, each with whose it is; the same at every look."""
+    """Return the passages of both sides interleaved by team draft, each with its side; deterministic."""
     hits = {place_of(hit): hit for hit in (*right, *left)}
     seed = int.from_bytes(hashlib.sha256(f"{sides}\0{query}".encode("utf-8", "surrogatepass")).digest()[:8])
     drawn = team_draft([*map(place_of, left)], [*map(place_of, right)], _SHOWN, np.random.default_rng(seed))
@@ -167,7 +167,7 @@ def interleaved(query: str, left: Sequence[Hit], right: Sequence[Hit], sides: st
 
 
 def show_blind(visit: Visit, query: str, found: Sequence[tuple[Side, Hits]]) -> None:
-    """The list to mark, and what the questions so far say.
+    """Show the interleaved list to mark, and the result of the queries so far.
 
     found: left and right
     """
@@ -176,54 +176,54 @@ def show_blind(visit: Visit, query: str, found: Sequence[tuple[Side, Hits]]) -> 
     outcomes: dict[str, Verdict] = st.session_state.setdefault(_OUTCOMES, {}).setdefault(sides, {})
     drawn = interleaved(query, ours.hits, theirs.hits, sides)
     if query in outcomes:
-        st.markdown("This question is counted. Ask the next one above.")
+        st.markdown("This query is counted. Enter the next one above.")
     elif not drawn:
         st.markdown("**Nothing was found on either side.**")
     else:
         _ask(visit, query, drawn, outcomes)
-    _tell(preference(list(outcomes.values())), left, right)
+    _show_result(preference(list(outcomes.values())), left, right)
 
 
 def _ask(visit: Visit, query: str, drawn: Drawn, outcomes: dict[str, Verdict]) -> None:
-    st.caption("Mark what answers. Either side put in about half of these, and which is not shown.")
+    st.caption("Mark the passages that answer the query. About half come from each side; which is not shown.")
     marked = []
     for hit, _ in drawn:
         with st.container(border=True):
             st.html(passage_html(title=hit.title, text=hit.text, whole=True))
-            # By the passage: at its place there is another one once a side or the filter is changed.
+            # Keyed by passage, since its position changes with the sides and the filter.
             key = f"blind {visit.name} {query} {hit.id} {hit.passage}"
             marked.append(st.checkbox("Answers", key=key))
-    if st.button("Count this question", type="primary", icon=":material/done_all:", shortcut="ctrl+enter"):
+    if st.button("Count this query", type="primary", icon=":material/done_all:", shortcut="ctrl+enter"):
         outcomes[query] = won([team for (_, team), mark in zip(drawn, marked, strict=True) if mark])
         if visit.may_write:
-            with telling_errors():
+            with showing_errors():
                 for (hit, _), mark in zip(drawn, marked, strict=True):
                     if mark:
                         visit.collection.judgements.add(query, hit, True)
         st.rerun()
 
 
-def _tell(found: Preference, left: Side, right: Side) -> None:
-    """How many questions were counted; who is ahead is said once it is decided."""
+def _show_result(found: Preference, left: Side, right: Side) -> None:
+    """Show how many queries were counted; the better side is shown once the test is significant."""
     asked = found.first + found.second + found.ties
     if not asked:
         return
     with st.container(horizontal=True):
-        st.metric("Questions", asked)
+        st.metric("Queries", asked)
         st.metric("Ties", found.ties)
-        st.metric("Sign test", f"p = {found.p_value:.3f}", help="Exact, two-sided, ties left out.")
+        st.metric("Sign test", f"p = {found.p_value:.3f}", help="Exact, two-sided, without ties.")
     if found.verdict is Verdict.OPEN and not st.toggle("Show who is ahead", key="blind-reveal"):
-        st.caption("Not decided yet. To know who is ahead may sway what you mark.")
+        st.caption("Not decided yet. Knowing who is ahead may bias your marks.")
         return
     low, high, better = found.share.low, found.share.high, right
     if found.verdict is Verdict.FIRST:
         low, high, better = 1 - high, 1 - low, left
-    said = f"{left} {found.first}, {right} {found.second}; of the questions that are not ties {low:.1%} to "
-    said += f"{high:.1%} go to {better}."
+    result = f"{left} {found.first}, {right} {found.second}; {better} wins {low:.1%} to {high:.1%} of the "
+    result += "queries that are not ties."
     if found.verdict is Verdict.OPEN:
-        st.markdown(as_markdown(said))
+        st.markdown(as_markdown(result))
     else:
-        st.success(as_markdown(f"Decided, {better} is better: {said}"), icon=":material/check_circle:")
+        st.success(as_markdown(f"Decided, {better} is better: {result}"), icon=":material/check_circle:")
 
 
 _DEPTHS = ("10", "20", "50")
@@ -247,10 +247,10 @@ def show(visit: Visit) -> None:
     query = short_enough(query)
     sides = _sides(generations)
     if len(generations) == 1 and visit.may_write:
-        _how_to_make_another(visit)
+        _offer_second_generation(visit)
     where = _filter(visit)
     if not query:
-        st.markdown("Ask something: both sides answer, and what changes between them is drawn.")
+        st.markdown("Enter a query to compare the results of both sides.")
         return
     found, seconds = [], []
     for side in sides:
@@ -263,12 +263,12 @@ def show(visit: Visit) -> None:
     by_meaning = {side.generation for side in sides if side.ranking is not Ranking.LEXICAL}
     for each in generations:
         if each.number in by_meaning:
-            tell_what_was_cut(visit, each, query)
+            report_truncation(visit, each, query)
     blind = st.toggle(
         "Blind",
         key="blind",
         bind="query-params",
-        help="The passages of both sides as one list, without saying whose they are: mark what answers.",
+        help="Shows the passages of both sides as one list, without their side, for you to mark.",
     )
     if blind:
         show_blind(visit, query, found)
@@ -278,7 +278,6 @@ def show(visit: Visit) -> None:
 
 
 def _sides(generations: Sequence[GenerationRow]) -> tuple[Side, Side]:
-    """The two choices, which stand in the address."""
     numbers = [str(each.number) for each in generations]
     by_number = {str(each.number): each for each in generations}
     chosen = []
@@ -286,7 +285,7 @@ def _sides(generations: Sequence[GenerationRow]) -> tuple[Side, Side]:
         st.columns(2, border=True), ("left", "right"), usual_sides(generations), strict=True
     ):
         with place:
-            tip = "The collection embedded by one encoder; another is made by rebuilding with another."
+            tip = "The collection embedded by one encoder; rebuild it with another encoder to add one."
             at = numbers.index(str(usual.generation))
             called = {number: number for number in numbers}
             number = pick(f"Generation to the {name}", called, name, tip, index=at, bind="query-params")
@@ -299,14 +298,14 @@ def _sides(generations: Sequence[GenerationRow]) -> tuple[Side, Side]:
 
 
 def _filter(visit: Visit) -> str:
-    """What holds on both sides: the filter of the page Search, and one by hand."""
-    expert, choices = hand_filter(visit), choices_said()
+    """Return the filter of both sides: that of the page Search and one written by hand."""
+    expert, choices = hand_filter(visit), valid_choices()
     show_chosen(choices, expert, cluster_names(visit))
     return filter_text(choices, expert)
 
 
 def _searched(visit: Visit, side: Side, query: str, depth: int, where: str) -> Hits | None:
-    """What one side gives; None where that fails, which is told."""
+    """Return the hits of one side; None if the search fails, which is reported."""
     try:
         with st.spinner(f"Searching in {side} …"):
             return visit.collection.search(
@@ -318,17 +317,17 @@ def _searched(visit: Visit, side: Side, query: str, depth: int, where: str) -> H
                 generation=side.generation,
             )
     except NearsayError as error:
-        say_error(error)
+        show_error(error)
         return None
 
 
 def _show_found(found: Sequence[tuple[Side, Hits]], seconds: Sequence[float], depth: int) -> None:
     (left, ours), (right, theirs) = found
     both = [note for note in ours.notes if note in theirs.notes]
-    said = [as_note(note) for note in both]
+    notes = [as_note(note) for note in both]
     for side, hits in found:
-        said += [f"{side}: {as_note(note)}" for note in hits.notes if note not in both]
-    for note in said:
+        notes += [f"{side}: {as_note(note)}" for note in hits.notes if note not in both]
+    for note in notes:
         st.info(as_markdown(note), icon=":material/info:")
     if not ours and not theirs:
         return
@@ -338,24 +337,24 @@ def _show_found(found: Sequence[tuple[Side, Hits]], seconds: Sequence[float], de
         st.metric(
             f"Overlap at {depth}",
             f"{overlap(before, after):.0%}",
-            help="The share of the results that both sides have, wherever they stand.",
+            help="The share of results that both sides have, at any rank.",
         )
         st.metric(
             "Rank-biased overlap",
             f"{rank_biased_overlap(before, after):.2f}",
-            help=f"How far the rankings agree, the first places counting most (p = {PERSISTENCE}): 1 is the "
+            help=f"How far the rankings agree, weighted towards the top (p = {PERSISTENCE}): 1 is the "
             "same ranking, 0 has nothing in common. Webber, Moffat and Zobel 2010.",
         )
-        st.metric("New to the right", new, help="Passages that only the right side has among these.")
+        st.metric("Only on the right", new, help="Passages that only the right side found.")
     st.html(drawing(ours.hits, theirs.hits, (str(left), str(right))))
-    st.caption(f"{seconds[0]:.2f} s to the left, {seconds[1]:.2f} s to the right")
+    st.caption(f"{seconds[0]:.2f} s on the left, {seconds[1]:.2f} s on the right")
 
 
-def _how_to_make_another(visit: Visit) -> None:
+def _offer_second_generation(visit: Visit) -> None:
     with st.expander("Compare with another encoder"):
         st.markdown(
-            "There is one generation yet, so two ways of ranking can be compared. To compare encoders, "
-            "embed the collection by another one: on the page **Collections**, or in a shell. The live "
-            "generation goes on answering meanwhile, and the new one can be compared before it goes live."
+            "This collection has one generation, so only rankings can be compared. To compare encoders, "
+            "embed it with another one, on the page **Collections** or in a shell. The live generation "
+            "answers searches meanwhile, and you can compare the new one before promoting it."
         )
         show_command(visit, ["index", "rebuild", visit.name or "", "--encoder", "ENCODER"])

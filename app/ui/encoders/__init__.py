@@ -1,1 +1,1 @@
-"""The page Encoders: which there are, where they come from, and what they do with a text."""
+"""The page Encoders: the list of encoders, and views that try them and look inside."""

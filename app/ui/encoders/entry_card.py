@@ -1,4 +1,4 @@
-"""One encoder of the list: what it is, where it comes from, what it reached, who uses it."""
+"""The card of an encoder: facts, lineage, measurements, and the collections that use it."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,7 +7,7 @@ import streamlit as st
 from nearsay.app.jobs import Job, JobKind, JobState
 from nearsay.app.jobs.results import changes_table, evaluation_row, results_of
 from nearsay.app.ui.controls import pick
-from nearsay.app.ui.errors import say_error
+from nearsay.app.ui.errors import show_error
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.offered import spec_of
 from nearsay.app.ui.page_link import link_to
@@ -23,7 +23,7 @@ from nearsay.training.evaluation.judged.reports import Evaluation, LayerScore
 
 
 def show_entry(visit: Visit, entry: EncoderEntry, jobs: list[Job], sets: dict[str, str]) -> None:
-    """Show it; jobs: the library's, the newest first; sets: that it can be measured on."""
+    """Draw the card; jobs: the library's, newest first; sets: evaluation sets, by specification."""
     with st.container(border=True):
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(f"**{as_markdown(visible(entry.name))}**", width="content")
@@ -32,17 +32,17 @@ def show_entry(visit: Visit, entry: EncoderEntry, jobs: list[Job], sets: dict[st
                 st.badge(f"live in {as_markdown(name)}", icon=":material/check_circle:", color="green")
         if not entry.there:
             named = f" {as_markdown(entry.source)}" if visit.may_write else ""
-            st.caption(f"Its folder{named} is not there any more.")
+            st.caption(f"Its folder{named} is missing.")
             return
         try:
             facts = _facts(entry.source, stamp(entry.source), visit)
         except NearsayError as error:
-            say_error(error)
+            show_error(error)
             return
-        _told(visit, entry, facts)
+        _show_facts(visit, entry, facts)
         figures = figures_of(entry.source, jobs)
         if facts.changes:
-            st.markdown("Before and after its training:")
+            st.markdown("Before and after training:")
             st.dataframe(changes_table(facts.changes), hide_index=True, width="stretch")
         if figures:
             st.markdown("Measured:")
@@ -56,7 +56,7 @@ def show_entry(visit: Visit, entry: EncoderEntry, jobs: list[Job], sets: dict[st
                 _embedding(visit, entry)
 
 
-def _told(visit: Visit, entry: EncoderEntry, facts: EncoderFacts) -> None:
+def _show_facts(visit: Visit, entry: EncoderEntry, facts: EncoderFacts) -> None:
     parts = []
     if facts.dimension is not None:
         parts.append(f"{facts.dimension:,} dimensions")
@@ -67,28 +67,28 @@ def _told(visit: Visit, entry: EncoderEntry, facts: EncoderFacts) -> None:
     others = [
         f"{use.collection}, generation {use.generation} ({use.state})"
         for use in entry.uses
-        if use.state != "live"  # else it stands above
+        if use.state != "live"  # those are badges
     ]
     if others:
         st.caption(as_markdown("Not live: " + "; ".join(others)))
-    if not visit.may_write:  # files and folders of the server
+    if not visit.may_write:  # the lineage names files of the server
         return
-    with st.expander("Where it comes from", icon=":material/account_tree:"):
+    with st.expander("Lineage", icon=":material/account_tree:"):
         for place, step in enumerate(facts.lineage, 1):
             st.markdown(f"{place}\\. {as_markdown(visible(step))}")
 
 
 def _evaluating(visit: Visit, entry: EncoderEntry, sets: dict[str, str]) -> None:
     with (
-        st.popover("Measure it", icon=":material/speed:"),
+        st.popover("Evaluate", icon=":material/speed:"),
         st.form(f"enc_measure-{entry.source}", border=False),
     ):
-        tip = "Files of your own are uploaded on the page Training."
-        chosen = pick("On", sets, f"enc_set-{entry.source}", tip)
-        if st.form_submit_button("Measure", type="primary"):
+        tip = "Upload your own files on the page Training."
+        chosen = pick("Evaluation set", sets, f"enc_set-{entry.source}", tip)
+        if st.form_submit_button("Evaluate", type="primary"):
             kind, _, place = spec_of(visit, chosen).partition(":")
             arguments = ["evaluate", kind, place, "--encoder", entry.source]
-            start_job(visit, arguments, f"Measure {entry.name} on {sets[chosen]}", kept="encoders_job")
+            start_job(visit, arguments, f"Evaluate {entry.name} on {sets[chosen]}", kept="encoders_job")
             st.rerun()
 
 
@@ -98,8 +98,8 @@ def _embedding(visit: Visit, entry: EncoderEntry) -> None:
         return
     with st.popover("Embed a collection with it", icon=":material/layers:"):
         st.markdown(
-            "Every passage is embedded again beside the live vectors, which go on answering until you "
-            "promote the new ones on the page Collections."
+            "Every passage is embedded again into a new generation. The live one answers searches until you "
+            "promote the new one on the page Collections."
         )
         with st.form(f"enc_embed-{entry.source}", border=False):
             name = st.selectbox("Collection", names, key=f"enc_collection-{entry.source}")
@@ -116,7 +116,7 @@ def _facts(source: str, changed: int, _visit: Visit) -> EncoderFacts:
 
 
 def figures_of(source: str, jobs: Sequence[Job]) -> list[Row]:
-    """What evaluations of an encoder found; of several on one set the newest. jobs: the newest first."""
+    """Return the results of an encoder's evaluations, the newest of each set; jobs: newest first."""
     newest: dict[str, Row] = {}
     for job in jobs:
         if job.kind is not JobKind.EVALUATE or job.state is not JobState.DONE:
@@ -131,13 +131,13 @@ def figures_of(source: str, jobs: Sequence[Job]) -> list[Row]:
 
 
 def layer_jobs(source: str, jobs: Sequence[Job]) -> list[Job]:
-    """Those that measure the layers of an encoder."""
+    """Return the jobs that measured the layers of an encoder."""
     wanted = {"command": "evaluate layers", "encoder": source}
     return [job for job in jobs if wanted.items() <= _about(job).items()]
 
 
 def layer_scores(jobs: Sequence[Job]) -> list[Row]:
-    """What the newest of `layer_jobs` found: a row a layer, a column a pooling."""
+    """Return the newest result of `layer_jobs`: a row for each layer, a column for each pooling."""
     for job in jobs:
         found = list(every(job.output(200), LayerScore)) if job.state is JobState.DONE else []
         if found:
@@ -146,5 +146,5 @@ def layer_scores(jobs: Sequence[Job]) -> list[Row]:
 
 
 def _about(job: Job) -> Mapping[str, JsonValue]:
-    """What a job is about; nothing of one that an older version started."""
+    """Return a job's subject; {} for a job that an older version started."""
     return job.subject or {}

@@ -1,4 +1,4 @@
-"""Inside an encoder: its attention to a text, tokens like one of it in the collection, and what changed."""
+"""Inside an encoder: its attention to a text, similar tokens in the collection, and heads that changed."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from nearsay.app.ui.attention_component.show_attention import (
     show_attention,
     text_key,
 )
-from nearsay.app.ui.controls import pick, say_notes
+from nearsay.app.ui.controls import pick, show_notes
 from nearsay.app.ui.encoders.entry_card import layer_jobs, layer_scores
 from nearsay.app.ui.encoders.models import reader
 from nearsay.app.ui.encoders.trying import heat_html
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def lines_html(found: TokenMatches) -> str:
-    """The matches in their lines: the token marked, what it attends to underlined."""
+    """Return the matches in context: the token marked, the token that it attends to most underlined."""
     lines = "".join(_line(match) for match in found.matches)
     return f'<div class="ns-kwic" role="list">{lines}</div>'
 
@@ -62,7 +62,7 @@ def _line(match: TokenMatch) -> str:
 
 
 def summaries_html(summaries: Sequence[Summary]) -> str:
-    """Bars for what the matches have in common, and below for what they attend to most."""
+    """Return bars for the properties of the matches, and of the tokens that they attend to most."""
     parts = ""
     for summary in summaries:
         parts += f"<section><h4>{as_html(summary.name)}</h4>"
@@ -74,12 +74,12 @@ def summaries_html(summaries: Sequence[Summary]) -> str:
                     f'<i{kind} style="width: {100 * count / most:.0f}%"></i><span>{count}</span></div>'
                 )
         parts += "</section>"
-    told = "<p>Blue: of the matched tokens; orange: of those that they attend to most.</p>"
-    return f'<div class="ns-sums">{parts}</div>{told if summaries else ""}'
+    legend = "<p>Blue: of the matched tokens; orange: of those that they attend to most.</p>"
+    return f'<div class="ns-sums">{parts}</div>{legend if summaries else ""}'
 
 
 def layers_html(values: Sequence[Sequence[float]]) -> str:
-    """A cell a layer and head, the darker the larger its value, 0 to 1."""
+    """Return a table of layers and heads, darker for larger values."""
     most = max((value for row in values for value in row), default=0.0) or 1.0
     rows = {f"layer {layer}": row for layer, row in enumerate(values, 1)}
     return heat_html(rows, "head", lambda value: 0.75 * value / most, ".3f")
@@ -87,9 +87,9 @@ def layers_html(values: Sequence[Sequence[float]]) -> str:
 
 _TEXT = "She sat on the bank of the river and counted the boats."
 _LONGEST = 20_000  # characters
-_KEY, _BESIDE = "attention", "attention_beside"  # the two graphs
+_KEY, _BESIDE = "attention", "attention_beside"  # keys of the two views
 _COMPARED = 40  # passages over which heads are compared
-_MOST_KEPT = 64 * 2**20  # bytes of attention that a session keeps
+_MOST_KEPT = 64 * 2**20  # bytes of attention cached in a session
 _HELP = (
     "Hover over a token to see what it attends to (left) or is attended to by (right); click to freeze it; "
     "double-click, or M, to mask it and run again."
@@ -97,21 +97,21 @@ _HELP = (
 
 
 def look_inside(visit: Visit) -> None:
-    """Choose an encoder and a text, and look."""
+    """Choose an encoder and a text, and show its attention."""
     known = offered(visit, berts=True)
     columns = st.columns(2)
     with columns[0]:
         source = pick("Encoder", known, "in_source")
     with columns[1]:
         others = {"": "none"} | {each: name for each, name in known.items() if each != source}
-        tip = "The same text in another encoder: before and after a fine-tuning."
-        beside = pick("Beside it", others, "in_beside", tip)
+        tip = "Shows the same text in another encoder, such as before and after fine-tuning."
+        beside = pick("Compare with", others, "in_beside", tip)
     with st.form("in_form", border=False):
         text = st.text_area("Text", _TEXT, key="in_text", height=68)
         columns = st.columns(2)
         pair = columns[0].text_input("A second text (optional)", key="in_pair")
         query = columns[1].text_input(
-            "A query (optional)", key="in_query", help="Each token's share of the cosine to it is shown."
+            "A query (optional)", key="in_query", help="Shows each token's share of the cosine to it."
         )
         asked = st.form_submit_button("Look inside", type="primary")
     st.session_state["in_asked"] = asked or st.session_state.get("in_asked", False)
@@ -126,14 +126,14 @@ def look_inside(visit: Visit) -> None:
     inside = reader(visit, source)
     of = text_key(source, *given[:2])
     masked = masked_of(_KEY, of)
-    read, told = _looked(inside, source, *given, masked)
+    read, relevance = _read_text(inside, source, *given, masked)
     choice = choice_of(_KEY, of, inside.layers, inside.heads)
-    content = packed_attention(read, told, of=of, choice=choice)
+    content = packed_attention(read, relevance, of=of, choice=choice)
     if not beside:
         show_attention(content, key=_KEY)
     else:
         _side_by_side(visit, content, beside, given, masked, choice)
-    _say(inside, read, told)
+    _show_notes(inside, read, relevance)
     if visit.name is not None:
         _search(visit, inside, source, read, choice)
     if beside:
@@ -141,7 +141,7 @@ def look_inside(visit: Visit) -> None:
     _layers(visit, source)
 
 
-def _looked(
+def _read_text(
     inside: "AttentionReader",
     source: str,
     text: str,
@@ -149,7 +149,7 @@ def _looked(
     query: str | None,
     masked: Sequence[int],
 ) -> "tuple[TextAttention, TokenRelevance]":
-    """What the session keeps of the last looks, so that a press elsewhere on the page runs no model."""
+    """Return attention and relevance of a text, cached in the session so that a rerun needs no model."""
     kept: dict[Any, tuple[TextAttention, TokenRelevance]] = st.session_state.setdefault("in_looked", {})
     about = (source, stamp(source), text, pair, query, tuple(masked))
     if about not in kept:
@@ -172,11 +172,11 @@ def _side_by_side(
     masked: Sequence[int],
     choice: AttentionChoice | None,
 ) -> None:
-    """The same text in two encoders; what is chosen in the first is shown in the second."""
+    """Show the same text in two encoders; the second view follows the choices in the first."""
     other = reader(visit, beside)
-    read, told = _looked(other, beside, *given, ())
+    read, relevance = _read_text(other, beside, *given, ())
     if masked and [token.text for token in read.tokens] == [token["text"] for token in content["tokens"]]:
-        read, told = _looked(other, beside, *given, masked)
+        read, relevance = _read_text(other, beside, *given, masked)
     if choice is not None and (choice.layers[-1] >= other.layers or choice.heads[-1] >= other.heads):
         choice = None  # it has fewer
     columns = st.columns(2)
@@ -184,18 +184,18 @@ def _side_by_side(
         show_attention(content, key=_KEY)
     with columns[1]:
         of = text_key(beside, *given[:2])
-        show_attention(packed_attention(read, told, of=of, choice=choice, follows=True), key=_BESIDE)
+        show_attention(packed_attention(read, relevance, of=of, choice=choice, follows=True), key=_BESIDE)
 
 
-def _say(inside: "AttentionReader", read: "TextAttention", told: "TokenRelevance") -> None:
+def _show_notes(inside: "AttentionReader", read: "TextAttention", relevance: "TokenRelevance") -> None:
     st.caption(_HELP)
-    for note in (*read.notes, *told.notes):
-        st.caption(as_markdown(f"{note}."))  # it may begin with a name
+    for note in (*read.notes, *relevance.notes):
+        st.caption(as_markdown(f"{note}."))  # not capitalised: it may begin with a name
     if any(token.masked for token in read.tokens) and not inside.has_words:
-        st.caption(as_markdown(f"{inside.name} has no head for masked words, so no words are proposed."))
-    if told.cosine is not None:
-        st.metric("Cosine to the query", f"{told.cosine:.3f}")
-    if told.vector is not None and not told.exact:
+        st.caption(as_markdown(f"{inside.name} has no head for masked words, so there are no predictions."))
+    if relevance.cosine is not None:
+        st.metric("Cosine to the query", f"{relevance.cosine:.3f}")
+    if relevance.vector is not None and not relevance.exact:
         st.caption("For this encoder the shares are an approximation.")
 
 
@@ -206,8 +206,7 @@ def _search(
     read: "TextAttention",
     choice: AttentionChoice | None,
 ) -> None:
-    """Tokens of the collection that are like the frozen one."""
-    st.subheader(f"The same in {as_markdown(visit.name or '')}", anchor=False)
+    st.subheader(f"Similar tokens in {as_markdown(visit.name or '')}", anchor=False)
     watch_newest(visit, newest_jobs(visit, JobKind.INSIDE), "inside")
     place = None if choice is None else choice.place
     if choice is None or place is None or place >= len(read.tokens) or read.tokens[place].special:
@@ -216,15 +215,15 @@ def _search(
     layer = choice.layers[-1] + 1
     with st.container(horizontal=True, vertical_alignment="bottom"):
         by = st.segmented_control(
-            "Compared by",
+            "Compare by",
             [*SearchBy],
             default=SearchBy.EMBEDDING,
             key="in_by",
-            help="Embedding: the token's vector after the layer. Context: what the chosen heads give it, "
-            "those of other heads set to zero.",
+            help="Embedding: the token's vector after the layer. Context: the output of the chosen heads for "
+            "it, with other heads set to zero.",
         )
         st.caption(
-            as_markdown(f"“{read.tokens[place].text}” at layer {layer}, {_heads_said(choice, inside)}")
+            as_markdown(f"“{read.tokens[place].text}” at layer {layer}, {_heads_text(choice, inside)}")
         )
     kept = visit.collection.explore.token_samples(inside.fingerprint)
     row = next((each for each in kept if each.layer == layer), None)
@@ -235,12 +234,12 @@ def _search(
     found = _found(visit, row, inside, read, place, choice, by)
     st.html(lines_html(found))
     st.html(summaries_html(found.summaries))
-    made = f"All of {found.searched:,} tokens of {row.parameters['texts']:,} passages were compared"
-    st.caption(as_markdown(f"{made}; the sample was made {row.created_at[:10]}."))
-    say_notes(f"{note}." for note in found.notes)
+    made = f"Compared with {found.searched:,} tokens of {row.parameters['texts']:,} passages"
+    st.caption(as_markdown(f"{made}, sampled on {row.created_at[:10]}."))
+    show_notes(f"{note}." for note in found.notes)
 
 
-def _heads_said(choice: AttentionChoice, inside: "AttentionReader") -> str:
+def _heads_text(choice: AttentionChoice, inside: "AttentionReader") -> str:
     if len(choice.heads) == inside.heads:
         return "all heads"
     return f"head {', '.join(str(head + 1) for head in choice.heads)}"
@@ -269,10 +268,10 @@ def _opened(sha256: str, _visit: Visit, _row: TokenSampleRow) -> "TokenSample":
 
 
 def _offer_sample(visit: Visit, source: str, layer: int, others: Sequence[int]) -> None:
-    there = f" There is one of layer {', '.join(map(str, sorted(others)))}." if others else ""
+    there = f" Sampled layers: {', '.join(map(str, sorted(others)))}." if others else ""
     st.caption(
-        f"Layer {layer} was not sampled yet: 50,000 tokens of the collection are read once, which takes less "
-        f"than a minute for a small encoder.{there}"
+        f"Layer {layer} has no sample yet. Sampling encodes 50,000 tokens of the collection once, which "
+        f"takes less than a minute with a small encoder.{there}"
     )
     if not visit.may_write:
         return
@@ -281,8 +280,8 @@ def _offer_sample(visit: Visit, source: str, layer: int, others: Sequence[int]) 
         tagger = st.text_input(
             "Tagger (optional)",
             key="in_tagger",
-            help="The folder of a head made by `nearsay train tagger`: its tags are kept with the tokens and "
-            "counted among what is found.",
+            help="The folder of a head trained by `nearsay train tagger`: its tags are stored with the "
+            "tokens and counted in the results.",
         ).strip()
     options = {"encoder": source, "layer": layer, "tagger": tagger or None}
     arguments = ["encoders", "inside", "sample", visit.name or "", *options_of(options)]
@@ -293,7 +292,6 @@ def _offer_sample(visit: Visit, source: str, layer: int, others: Sequence[int]) 
 
 
 def _changed_heads(visit: Visit, one: "AttentionReader", two: "AttentionReader") -> None:
-    """Which heads attend to something else."""
     st.subheader("Which heads changed", anchor=False)
     if visit.name is None:
         st.caption("Heads are compared over passages of a collection, and there is none yet.")
@@ -304,8 +302,7 @@ def _changed_heads(visit: Visit, one: "AttentionReader", two: "AttentionReader")
     found = _divergence(one.fingerprint, two.fingerprint, texts, one, two)
     st.html(layers_html(found))
     st.caption(
-        "The mean Jensen-Shannon divergence of what a head attends to, in bits: 0 is the same, 1 nothing in "
-        "common."
+        "The mean Jensen-Shannon divergence of each head's attention, in bits: 0 is the same, 1 is disjoint."
     )
 
 
@@ -319,15 +316,14 @@ def _divergence(
 
 
 def _layers(visit: Visit, source: str) -> None:
-    """What each layer is worth, by the explorer of layers."""
     jobs = layer_jobs(source, jobs_of(visit).list(limit=None))
     watch_newest(visit, jobs, "scored")
     scores = layer_scores(jobs)
-    with st.expander("What each layer is worth"):
+    with st.expander("Score of each layer"):
         if scores:
             st.dataframe(scores, hide_index=True)
             st.caption(
-                "Spearman correlation, times 100, on the bundled scored pairs, or the figure of the judged "
+                "Spearman correlation, times 100, on the bundled scored pairs, or the metric of the judged "
                 "set that was last measured. Layer 0 is the embeddings."
             )
             return

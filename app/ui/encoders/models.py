@@ -1,4 +1,4 @@
-"""The models that the page tries: each loaded once per process, whoever looks, and few at a time."""
+"""The models that the page tries, each loaded once per process, and few at a time."""
 
 import contextlib
 import threading
@@ -17,41 +17,44 @@ if TYPE_CHECKING:
     from nearsay.training.sentence.encoder import Encoder
 
 _KEPT = 6  # a model may take gigabytes
-# transformers fails where two threads import it at once, as at the page's start.
+# transformers fails if two threads import it at once, as happens when the page starts.
 _LOADING = threading.Lock()
 
 
 def encoder(visit: Visit, source: str) -> "Encoder":
-    """The encoder; one that the library has loaded already is taken from there."""
+    """Return an encoder, the library's own if it has loaded it."""
     if source in _live_sources(visit):
         return cast("Encoder", visit.library.encoder(source))
     return cast("Encoder", _loaded(visit, "sentence.encoder:Encoder", source))
 
 
 def filler(visit: Visit, bert: str) -> "Filler":
-    """A BERT with its head for masked words."""
+    """Return a BERT with its head for masked words."""
     return cast("Filler", _loaded(visit, "bert.fill:Filler", bert))
 
 
 def next_sentence(visit: Visit, bert: str) -> "NextSentence":
-    """A BERT with its next-sentence head."""
+    """Return a BERT with its next-sentence head."""
     return cast("NextSentence", _loaded(visit, "bert.fill:NextSentence", bert))
 
 
 def reader(visit: Visit, source: str) -> "AttentionReader":
-    """An encoder, or a BERT, whose inside is looked into."""
+    """Return an encoder, or a BERT, that exposes its attention."""
     return cast("AttentionReader", _loaded(visit, "bert.attention:AttentionReader", source))
 
 
 def _live_sources(visit: Visit) -> list[str]:
-    """The encoders of collections that are searched: the library holds them anyway."""
+    """Return the live encoders of collections, which the library keeps loaded."""
     return [each.source for each in visit.library.encoders.list() if each.live_in]
 
 
 def _loaded(visit: Visit, kind: str, source: str) -> object:
-    """kind: module and class, below `nearsay.training`."""
-    with contextlib.suppress(NearsayError):  # of an encoder that is gone whoever searches is told
-        for live in _live_sources(visit)[:1]:  # the first search comes first
+    """Return a model, cached.
+
+    kind: module and class, below `nearsay.training`
+    """
+    with contextlib.suppress(NearsayError):  # a search reports an encoder that is missing
+        for live in _live_sources(visit)[:1]:  # before others, since searches need it
             visit.library.encoder(live)
     return _load(kind, source, visit.settings.device, visit.settings.precision, stamp(source))
 

@@ -1,4 +1,4 @@
-"""Try an encoder: two sentences and their similarity, several, the tokens of a text; or a BERT."""
+"""Try an encoder on two or more sentences or a text's tokens, or a BERT on masked words."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
@@ -11,7 +11,7 @@ from nearsay.app.ui.asked import are_short
 from nearsay.app.ui.card import Marks, in_words, shaded
 from nearsay.app.ui.controls import pick
 from nearsay.app.ui.encoders.models import encoder, filler, next_sentence
-from nearsay.app.ui.errors import say_error
+from nearsay.app.ui.errors import show_error
 from nearsay.app.ui.escaping import as_html
 from nearsay.app.ui.offered import offered
 from nearsay.app.ui.page_link import link_to
@@ -30,7 +30,7 @@ class _Encodes(Protocol):
 
 
 def cosines(encoder: _Encodes, texts: Sequence[str]) -> NDArray[np.float64]:
-    """The cosine similarity of every text to every other, (texts, texts); 1 on the diagonal."""
+    """Return the cosine similarities of all pairs of texts, (texts, texts) float64 with a diagonal of 1."""
     vectors = encoder.encode(texts).astype(np.float64)
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     found: NDArray[np.float64] = np.clip(unit @ unit.T, -1.0, 1.0)
@@ -38,9 +38,9 @@ def cosines(encoder: _Encodes, texts: Sequence[str]) -> NDArray[np.float64]:
 
 
 def explained(encoder: TextEncoder, first: str, second: str, cosine: float) -> Explanation:
-    """What each word of both has of their cosine: the first as the query, the second as the passage.
+    """Return each word's share of the cosine, with the first text as the query and the second as the passage.
 
-    cosine: as it is told, so that the shares add up to it
+    cosine: as it is displayed, so that the shares add up to it
     """
     passage = ExplainedPassage("", second, cosine)
     (explanation,) = explain_passages(encoder, first, [passage], sentences=False)
@@ -48,7 +48,7 @@ def explained(encoder: TextEncoder, first: str, second: str, cosine: float) -> E
 
 
 def tokens_html(pieces: Sequence[TokenPiece]) -> str:
-    """Each token with its number: special ones dashed, those that are cut off struck through."""
+    """Return the tokens with their ids: special ones dashed, truncated ones struck through."""
     spans = "".join(
         f'<span class="{_class(piece)}">{as_html(piece.text)}<small>{piece.id}</small></span>'
         for piece in pieces
@@ -56,23 +56,23 @@ def tokens_html(pieces: Sequence[TokenPiece]) -> str:
     return f'<div class="ns-tokens">{spans}</div>'
 
 
-def tokens_said(pieces: Sequence[TokenPiece], most: int) -> str:
-    """How many tokens there are, and what is cut off; most: that the encoder takes of a text."""
+def token_summary(pieces: Sequence[TokenPiece], most: int) -> str:
+    """Return how many tokens there are and how many are truncated; most: the encoder's limit."""
     own = [piece for piece in pieces if not piece.special]
     cut = sum(not piece.kept for piece in own)
     tokens = "token" if len(own) == 1 else "tokens"
-    said = f"{len(own):,} {tokens} of at most {most:,}"
-    return f"{said}; the last {cut:,} are cut off, and the encoder never sees them." if cut else f"{said}."
+    text = f"{len(own):,} {tokens} of at most {most:,}"
+    return f"{text}; the last {cut:,} are truncated and not seen by the encoder." if cut else f"{text}."
 
 
 def token_rows(pieces: Sequence[TokenPiece], text: str) -> list[dict[str, str | int]]:
-    """A row for each: the token, its number, the characters that it stands for."""
+    """Return a row for each token: its text, its id, its characters."""
     return [
         {
             "token": piece.text,
-            "number": piece.id,
+            "id": piece.id,
             "characters": text[piece.start : piece.end],
-            "": "" if piece.kept else "cut off",
+            "": "" if piece.kept else "truncated",
         }
         for piece in pieces
     ]
@@ -92,14 +92,14 @@ _SEVERAL = (
 _MOST_TEXTS = 30
 _LONGEST = 20_000  # characters of several sentences, and of a text whose tokens are shown
 _SHADED_HELP = (
-    "The stronger a word is shaded, the more of the similarity is its share. Shares below 0 and "
+    "The stronger the shade of a word, the larger its share of the similarity. Negative shares and "
     "words such as “the” and “that” are not shaded."
 )
 
 
 def try_encoder(visit: Visit) -> None:
-    """Choose an encoder, and what to do with it."""
-    tip = "It is loaded when it is first tried, which takes a few seconds."
+    """Choose an encoder, and what to try."""
+    tip = "Loaded when first used, which takes a few seconds."
     source = pick("Encoder", offered(visit), "enc_source", tip)
     pair, several, tokens = st.tabs(["Two sentences", "Several", "Tokens"])
     with pair:
@@ -124,7 +124,7 @@ def _pair(visit: Visit, source: str) -> None:
         return
     model = encoder(visit, source)
     cosine = float(cosines(model, [first, second])[0, 1])
-    st.metric("Cosine similarity", f"{cosine:.3f}", help="1: the same for the encoder; around 0: unrelated.")
+    st.metric("Cosine similarity", f"{cosine:.3f}", help="1: identical to the encoder; about 0: unrelated.")
     st.markdown(f"**{in_words(cosine).capitalize()}**")
     explanation = explained(model, first, second, cosine)
     sides = telling(explanation.query, explanation.words)
@@ -139,24 +139,24 @@ def _pair(visit: Visit, source: str) -> None:
 
 def _several(visit: Visit, source: str) -> None:
     with st.form("enc_several", border=False):
-        typed = st.text_area("Sentences, a line each", _SEVERAL, key="enc_lines", height=140)
+        typed = st.text_area("Sentences, one per line", _SEVERAL, key="enc_lines", height=140)
         asked = st.form_submit_button("Compare all")
     if not _once("enc_several", asked):
         return
-    if not are_short(("All of it", typed), most=_LONGEST):
+    if not are_short(("The text", typed), most=_LONGEST):
         return
     texts = [line.strip() for line in typed.splitlines() if line.strip()]
     if not 2 <= len(texts) <= _MOST_TEXTS:
-        st.warning(f"Write 2 to {_MOST_TEXTS} sentences, a line each.")
+        st.warning(f"Write 2 to {_MOST_TEXTS} sentences, one per line.")
         return
     found: list[list[float]] = cosines(encoder(visit, source), texts).tolist()
     rows = {f"{place}. {text}": row for place, (text, row) in enumerate(zip(texts, found, strict=True), 1)}
     st.html(heat_html(rows, "", lambda value: 0.6 * max(value, 0.0) ** 2, ".2f"))
-    st.caption("Each sentence against each: the darker, the more alike.")
+    st.caption("Similarity of each pair of sentences: darker is closer.")
 
 
 def _once(what: str, asked: bool) -> bool:
-    """Whether it was asked for, now or before: a result stays, and changes with the encoder."""
+    """Return whether the form was submitted, now or earlier: the result stays, and follows the encoder."""
     st.session_state[f"{what}_asked"] = asked or st.session_state.get(f"{what}_asked", False)
     return bool(st.session_state[f"{what}_asked"])
 
@@ -164,7 +164,7 @@ def _once(what: str, asked: bool) -> bool:
 def heat_html(
     rows: Mapping[str, Sequence[float]], corner: str, shade: Callable[[float], float], form: str
 ) -> str:
-    """A table with a cell for each value, the darker the larger its shade, 0 to 1; rows: by their names."""
+    """Return a table of values by row name; the larger a cell's shade, 0 to 1, the darker."""
     columns = range(1, len(next(iter(rows.values()))) + 1)
     head = "".join(f'<th scope="col">{number}</th>' for number in columns)
     lines = ""
@@ -181,14 +181,14 @@ def heat_html(
 def _tokens(visit: Visit, source: str) -> None:
     with st.form("enc_tokens", border=False):
         text = st.text_area("Text", _FIRST, key="enc_text", height=100)
-        asked = st.form_submit_button("Cut into tokens")
+        asked = st.form_submit_button("Tokenize")
     if not _once("enc_tokens", asked):
         return
     if not are_short(("The text", text), most=_LONGEST):
         return
     model = encoder(visit, source)
     pieces = model.pieces(text)
-    st.markdown(tokens_said(pieces, model.max_tokens))
+    st.markdown(token_summary(pieces, model.max_tokens))
     st.html(tokens_html(pieces[:600]))
     with st.expander("As a table"):
         st.dataframe(token_rows(pieces, text), hide_index=True, width="stretch")
@@ -200,13 +200,13 @@ _OTHER = "another folder"
 
 
 def try_bert(visit: Visit) -> None:
-    """Choose a BERT, and what to do with it."""
+    """Choose a BERT, and what to try."""
     st.caption(
-        "Words are filled in by a BERT that was pretrained, here or elsewhere. The bundled encoder has no "
-        "such head: it was left behind when it learned to compare sentences."
+        "Words are predicted by a pretrained BERT, trained here or elsewhere. The bundled encoder cannot do "
+        "this: training it to compare sentences removed the head for masked words."
     )
     known = {
-        str(bert.folder): f"{bert.name}, made here ({bert.told})"
+        str(bert.folder): f"{bert.name}, trained here ({bert.told})"
         for bert in made(visit.library.store.folder, Shelf.BERTS)
     }
     source = _chosen(visit, known)
@@ -222,7 +222,6 @@ def try_bert(visit: Visit) -> None:
 
 
 def _chosen(visit: Visit, known: dict[str, str]) -> str | None:
-    """The BERT's folder."""
     offered = [*known, *([_OTHER] if visit.may_name_files else [])]
     if not offered:
         return None
@@ -236,7 +235,7 @@ def _chosen(visit: Visit, known: dict[str, str]) -> str | None:
         "Folder of a BERT",
         key="enc_bert_folder",
         placeholder="/home/me/my-bert",
-        help="On the machine that serves the page: as nearsay train pretrain or transformers saved it.",
+        help="On the machine that serves the page, as saved by nearsay train pretrain or transformers.",
     ).strip()
     return str(visit.server_path(typed)) if typed else None
 
@@ -244,7 +243,7 @@ def _chosen(visit: Visit, known: dict[str, str]) -> str | None:
 def _fill(visit: Visit, source: str) -> None:
     with st.form("enc_fill", border=False):
         text = st.text_input(
-            "Text with [MASK]", _MASKED, key="enc_masked", help="Write [MASK] for each word to guess."
+            "Text with [MASK]", _MASKED, key="enc_masked", help="Write [MASK] for each word to predict."
         )
         asked = st.form_submit_button("Fill in", type="primary")
     if not asked or not are_short(("The text", text)):
@@ -252,7 +251,7 @@ def _fill(visit: Visit, source: str) -> None:
     try:
         candidates = filler(visit, source).fill(text, 5)
     except NearsayError as error:
-        say_error(error)
+        show_error(error)
         return
     for place in sorted({candidate.place for candidate in candidates}):
         of_it = [candidate for candidate in candidates if candidate.place == place]
@@ -286,7 +285,7 @@ def _next(visit: Visit, source: str) -> None:
     try:
         probability = next_sentence(visit, source).probability(first, second)
     except NearsayError as error:
-        say_error(error)
+        show_error(error)
         return
     st.metric("Probability that it follows", f"{probability:.3f}")
     st.markdown("**It follows.**" if probability >= 0.5 else "**It does not follow.**")

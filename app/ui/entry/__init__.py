@@ -1,1 +1,1 @@
-"""The folder that Streamlit puts first on the path: it holds the script alone, so that it shadows nothing."""
+"""The folder that Streamlit puts first on sys.path; it holds only its script, so that it shadows nothing."""

@@ -1,6 +1,6 @@
-"""The process that serves the page: Streamlit's server, with the door before it.
+"""The server process of the page: Streamlit with access control in front of it.
 
-It lies in this folder because Streamlit puts the folder of what it starts first on the path.
+It is in this folder because Streamlit puts the folder of the script first on sys.path.
 """
 
 import contextlib
@@ -21,27 +21,26 @@ from nearsay.app.ui.settings import Access
 
 
 def main() -> None:
-    """Serve until a signal ends it; what `nearsay ui` hands over comes through the pipe that it names."""
+    """Serve until a signal stops it; `nearsay ui` passes its settings through a pipe, the last argument."""
     with os.fdopen(int(sys.argv.pop()), encoding="utf-8") as pipe:
         handed = json.load(pipe)
 
     @contextlib.asynccontextmanager
-    async def begun(_: st.App) -> AsyncIterator[None]:
+    async def started(_: st.App) -> AsyncIterator[None]:
         threading.Thread(target=_prepare, name="first page", daemon=True).start()
         if handed["open"] is not None:
             open_browser(handed["open"])
         yield
 
-    # Its own greetings, which a level would not keep away: uvicorn sets that anew.
+    # Drops uvicorn's start messages; a level would not, since uvicorn resets it.
     logging.getLogger("uvicorn.error").addFilter(lambda record: record.levelno >= logging.WARNING)
     door = Middleware(Door, Access(**handed["access"]))
-    app = st.App(Path(__file__).with_name("streamlit_script.py"), middleware=[door], lifespan=begun)
+    app = st.App(Path(__file__).with_name("streamlit_script.py"), middleware=[door], lifespan=started)
     with contextlib.suppress(KeyboardInterrupt):
         app.run(config=handed["options"])
 
 
 def _prepare() -> None:
-    """Import the pages and open the library while the browser still fetches what Streamlit needs there."""
     from nearsay.app.ui.application import prepare
 
     prepare()

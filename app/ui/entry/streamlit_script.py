@@ -1,4 +1,4 @@
-"""What Streamlit runs, from the top, at every look at the page."""
+"""The script that Streamlit executes for every rerun."""
 
 from nearsay.app.ui.application import run
 

@@ -1,1 +1,1 @@
-"""The page Explore: what a collection says of itself, as a map, clusters, duplicates and through time."""
+"""The page Explore: a collection as a map, clusters, duplicates, trends over time, outliers and a sample."""

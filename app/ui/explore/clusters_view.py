@@ -1,4 +1,4 @@
-"""Explore, clusters: what there is in a collection, by name, and what moved since the last time."""
+"""Explore, clusters: the topics of a collection, and how they changed since the previous clustering."""
 
 from collections.abc import Container, Sequence
 from functools import partial
@@ -10,9 +10,9 @@ from nearsay.app.jobs import JobKind, JobState
 from nearsay.app.jobs.command_line import options_of
 from nearsay.app.ui.card import passage_html
 from nearsay.app.ui.command_form import Asks, ask_options
-from nearsay.app.ui.controls import pick, say_notes, show_paged
+from nearsay.app.ui.controls import pick, show_notes, show_paged
 from nearsay.app.ui.download import csv_bytes, offer_download
-from nearsay.app.ui.errors import telling_errors
+from nearsay.app.ui.errors import showing_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.explore.looking import like_link, offer_file, offer_look
 from nearsay.app.ui.opened import remembered, state_of
@@ -26,10 +26,10 @@ from nearsay.indexer.results import newest
 
 METHODS: Final[dict[ClusterMethod, str]] = {
     ClusterMethod.GRAPH: (
-        "Communities of passages that are each other's neighbours. Finds by itself how many there are, and "
-        "groups of clusters above them."
+        "Communities of passages that are each other's neighbours. Finds the number of clusters itself, and "
+        "a hierarchy above them."
     ),
-    ClusterMethod.KMEANS: "As many round clusters as you say; every passage is in one.",
+    ClusterMethod.KMEANS: "A given number of spherical clusters; every passage is in one.",
 }
 
 ORDERS: Final = ("size", "cohesion", "silhouette", "name", "number")
@@ -38,7 +38,7 @@ ORDERS: Final = ("size", "cohesion", "silhouette", "name", "number")
 def ordered(
     clusters: Sequence[Cluster], *, level: int = 0, order: str = "size", wanted: str = ""
 ) -> list[Cluster]:
-    """The clusters of a level, best first; wanted: only those that have it in their name or terms."""
+    """Return the clusters of a level, sorted; wanted: only those with this text in their name or terms."""
     low = wanted.strip().casefold()
     shown = [
         each
@@ -58,7 +58,7 @@ def _value(each: Cluster, name: str) -> float:
 
 
 def share_words(each: Cluster, everything: int) -> str:
-    """How large a cluster is and how tight: "412 passages (1.6%), cohesion 0.62, silhouette 0.05"."""
+    """Return size and quality in words: "412 passages (1.6%), cohesion 0.62, silhouette 0.05"."""
     parts = [
         f"{counted(each.size, 'passage')} ({each.size / max(everything, 1):.1%})",
         f"cohesion {each.cohesion:.2f}",
@@ -69,14 +69,14 @@ def share_words(each: Cluster, everything: int) -> str:
 
 
 def beneath(clusters: Sequence[Cluster], number: int) -> list[Cluster]:
-    """The clusters that belong to one of a higher level, the largest first."""
+    """Return the clusters whose parent is this one, largest first."""
     return sorted(
         (each for each in clusters if each.parent == number), key=lambda each: (-each.size, each.number)
     )
 
 
 def members_of(clusters: Sequence[Cluster], number: int) -> set[int]:
-    """The clusters of the lowest level within one: itself, if it is of that level."""
+    """Return the numbers of the level-0 clusters within a cluster; itself, if it is of level 0."""
     found, pending = set(), [number]
     level = {each.number: each.level for each in clusters}
     while pending:
@@ -88,18 +88,18 @@ def members_of(clusters: Sequence[Cluster], number: int) -> set[int]:
 
 
 _TERMS = 10
-_MOST_EXPORTED = 200_000  # passages in one file that a page makes
+_MOST_EXPORTED = 200_000  # passages in a file that the page generates
 _LONGEST_NAME = 200  # characters
 _COLUMNS = ("cluster", "name", "id", "passage", "title", "text", "metadata")
 
 
 def cluster_card(visit: Visit, found: Clustering, each: Cluster) -> None:
-    """A card; of a cluster of a higher level with those that belong to it."""
+    """Draw the card of a cluster; on higher levels with its child clusters."""
     number = each.number
-    with st.container(border=True, height="stretch"):  # as high as its neighbour
+    with st.container(border=True, height="stretch"):  # as tall as its neighbour
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(f"**{as_markdown(each.name)}**")
-            st.badge(f"{number}", color="gray", help="Its number, which a filter names: cluster \\= 12")
+            st.badge(f"{number}", color="gray", help="The cluster's number, for filters: cluster \\= 12")
         st.caption(as_markdown(share_words(each, found.passages)))
         st.markdown(as_markdown(", ".join(each.terms[:_TERMS])))
         _family(found, each)
@@ -112,7 +112,7 @@ def cluster_card(visit: Visit, found: Clustering, each: Cluster) -> None:
             link_to("search", "Search in it", icon=":material/search:", **filter_of(each))
             if visit.may_write:
                 _rename(visit, each)
-            if each.size <= _MOST_EXPORTED:  # a larger one is in the file of all that a command writes
+            if each.size <= _MOST_EXPORTED:  # for larger ones, the command writes a file of all
                 offer_download(
                     "Members",
                     partial(members_csv, visit, found, members_of(found.clusters, number)),
@@ -123,25 +123,24 @@ def cluster_card(visit: Visit, found: Clustering, each: Cluster) -> None:
 
 
 def members_csv(visit: Visit, found: Clustering, only: Container[int] | None = None) -> bytes:
-    """Each passage in a cluster as CSV, in which nothing is computed; only: in clusters of these numbers."""
+    """Return the passages in clusters as CSV, computing nothing; only: numbers of clusters."""
     return csv_bytes(visit.collection.explore.cluster_rows(found, only), _COLUMNS)
 
 
 def filter_of(each: Cluster) -> dict[str, str]:
-    """A search within it, as the address says it: by its name in the sidebar, where that lists its level."""
+    """Return the parameters of a search within a cluster: a sidebar filter on level 0, else an expression."""
     if each.level:
         return {"where": f"cluster = {each.number}"}
     return {"filter": written({"cluster": Choice(values=(each.number,))})}
 
 
 def _family(found: Clustering, each: Cluster) -> None:
-    """What it belongs to, and what belongs to it."""
     names = {one.number: one.name for one in found.clusters}
     if each.parent in names:
-        st.caption(f"belongs to {as_markdown(names[each.parent])}")
+        st.caption(f"part of {as_markdown(names[each.parent])}")
     children = beneath(found.clusters, each.number)
     if len(children) > 1:
-        with st.expander(f"{len(children):,} clusters belong to it"):
+        with st.expander(f"{len(children):,} subclusters"):
             lines = (f"- {as_markdown(one.name)} ({one.size:,})" for one in children)
             st.markdown("\n".join(lines))
 
@@ -151,30 +150,30 @@ def _rename(visit: Visit, each: Cluster) -> None:
         st.popover("Rename", icon=":material/edit:", type="tertiary"),
         st.form(f"cl_rename_{each.number}", border=False),
     ):
-        # A key without the name would show what the field held before, of another collection even.
+        # Without the name in the key the field would keep an old value, even of another collection.
         key = f"cl_name_{visit.name}_{each.number}_{each.name}"
         name = st.text_input("New name", each.name, max_chars=_LONGEST_NAME, key=key)
         if st.form_submit_button("Save", type="primary"):
-            with telling_errors():
+            with showing_errors():
                 visit.check_writing()
                 visit.collection.explore.rename_cluster(each.number, name)
                 st.rerun()
 
 
-SMALLEST = "Smallest cluster"
-NEAREST = "Put each outlier into the nearest cluster"
+SMALLEST = "Smallest cluster size"
+NEAREST = "Assign each outlier to the nearest cluster"
 _ASKS: Final = {
-    "clusters": Asks("How many clusters", usual="chosen by how well they are apart"),
-    "resolution": Asks(usual="chosen"),
-    "least_size": Asks(SMALLEST, usual="the usual"),
+    "clusters": Asks("Number of clusters", usual="chosen by silhouette"),
+    "resolution": Asks(usual="automatic"),
+    "least_size": Asks(SMALLEST, usual="automatic"),
     "assign_outliers": Asks(NEAREST),
 }
 
 
 def cluster_form(visit: Visit, label: str) -> None:
-    """Choices and the button that starts the job."""
+    """Draw the options and the button that starts the job."""
     called = {method: str(method) for method in METHODS}
-    method = pick("How clusters are found", called, "cl_method", "Leave it as it is if you do not know.")
+    method = pick("Method", called, "cl_method", "Keep the default if in doubt.")
     st.caption(METHODS[method])
     own = "clusters" if method is ClusterMethod.KMEANS else "resolution"
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -187,33 +186,32 @@ def cluster_form(visit: Visit, label: str) -> None:
 
 
 _A_PAGE = 12  # clusters
-_MANY_OUTLIERS = 0.5  # of the passages: with more, what can be done about it is said
+_MANY_OUTLIERS = 0.5  # share of the passages above which a remedy is shown
 _AGAIN = "Cluster again"
 
 
 def show_clusters_view(visit: Visit) -> None:
-    """The clusters as cards, and the form that makes them."""
+    """Show the clusters as cards, and the form that creates them."""
     jobs = newest_jobs(visit, JobKind.CLUSTER)
     watch_newest(visit, jobs, "clusters")
     explorer = visit.collection.explore
     if not explorer.has_clusters():
-        st.markdown("Clusters are passages that say similar things; each is named by its words.")
+        st.markdown("A cluster is a group of similar passages, named by its most typical words.")
         if visit.may_write:
-            cluster_form(visit, "Make clusters")
+            cluster_form(visit, "Find clusters")
         else:
-            st.info("There are no clusters yet, and this page only reads.")
+            st.info("There are no clusters yet, and this server is read-only.")
         return
     found = remembered(f"{state_of(visit)}|clusters", explorer.clusters)
     _about(visit, found)
     done = next((job for job in jobs if job.state is JobState.DONE), None)
     if done is not None and (made := newest(done.folder.output(), ClusteringReport)) is not None:
-        say_notes(made.notes if made.created_at == found.created_at else ())
+        show_notes(made.notes if made.created_at == found.created_at else ())
     if found.clusters:
         _cards(visit, found)
 
 
 def _about(visit: Visit, found: Clustering) -> None:
-    """The sizes of it all, what came since, what moved, and the way to make them anew."""
     count = sum(each.level == 0 for each in found.clusters)
     with st.container(horizontal=True):
         st.metric("clusters", f"{count:,}", width="content")
@@ -223,31 +221,28 @@ def _about(visit: Visit, found: Clustering) -> None:
         _many_outliers(found)
     if found.newer:
         _newer(visit, found)
-    st.caption(as_markdown(f"Made {moment(found.created_at)} UTC by the method {found.method}."))
+    st.caption(as_markdown(f"Created {moment(found.created_at)} UTC with the method {found.method}."))
     arguments, file = ["explore", "clusters", visit.name or ""], f"{visit.name}-clusters.csv"
     label, make = "Every passage with its cluster", partial(members_csv, visit, found)
     offer_file(visit, label, make, file, "cl_export", arguments, most=_MOST_EXPORTED)
     if found.movement is not None:
         moved = found.movement.lines({each.number: each.name for each in found.clusters})
-        with st.expander(f"Since the clustering before: {as_markdown(moved[0])}", icon=":material/compare:"):
+        with st.expander(f"Since the last clustering: {as_markdown(moved[0])}", icon=":material/compare:"):
             st.markdown("\n".join(f"- {as_markdown(line)}" for line in moved))
     if visit.may_write:
         with st.expander(_AGAIN, icon=":material/refresh:"):
             st.caption(
-                "A cluster that is found again keeps its number, and the name that you gave it. "
+                "A cluster that is found again keeps its number and the name that you gave it. "
                 "The others are replaced."
             )
             cluster_form(visit, _AGAIN)
 
 
 def _many_outliers(found: Clustering) -> None:
-    """That more passages are left over than are in clusters, and which choices of the form change it."""
     least = found.parameters.get("least_size")
-    smaller = (
-        f"give a number below {least} as **{SMALLEST}**, or " if isinstance(least, int) and least > 1 else ""
-    )
+    smaller = f"set **{SMALLEST}** below {least}, or " if isinstance(least, int) and least > 1 else ""
     st.info(
-        f"In no cluster: {found.outliers:,} of {counted(found.passages, 'passage')}. Under **{_AGAIN}**, "
+        f"Outliers: {found.outliers:,} of {counted(found.passages, 'passage')}. Under **{_AGAIN}**, "
         f"{smaller}tick **{NEAREST}**.",
         icon=":material/info:",
     )
@@ -255,10 +250,10 @@ def _many_outliers(found: Clustering) -> None:
 
 def _newer(visit: Visit, found: Clustering) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.info(f"{counted(found.newer, 'passage')} came since, in no cluster yet.")
+        st.info(f"{counted(found.newer, 'passage')} added since are in no cluster yet.")
         arguments = ["explore", "clusters", visit.name or "", "--assign"]
-        title = f"New passages of {visit.name} into their clusters"
-        offer_look(visit, "Put them in", arguments, title, "cl_newer", ":material/add:", first=False)
+        title = f"Assign new passages of {visit.name} to clusters"
+        offer_look(visit, "Assign them", arguments, title, "cl_newer", ":material/add:", first=False)
 
 
 def _cards(visit: Visit, found: Clustering) -> None:
@@ -266,9 +261,9 @@ def _cards(visit: Visit, found: Clustering) -> None:
     level = 0
     with st.container(horizontal=True, vertical_alignment="bottom"):
         wanted = st.text_input(
-            "Find a cluster", key="cl_find", bind="query-params", placeholder="a word of it"
+            "Find a cluster", key="cl_find", bind="query-params", placeholder="a word of its name or terms"
         )
-        order = st.selectbox("Sorted by", ORDERS, key="cl_sort", bind="query-params", width=180)
+        order = st.selectbox("Sort by", ORDERS, key="cl_sort", bind="query-params", width=180)
         if levels:
             level = st.selectbox(
                 "Level",
@@ -276,7 +271,7 @@ def _cards(visit: Visit, found: Clustering) -> None:
                 key="cl_level",
                 bind="query-params",
                 width=180,
-                help="0: the clusters themselves; 1: those that they belong to, and so on.",
+                help="0: the clusters themselves; 1: their parents, and so on.",
             )
     shown = ordered(found.clusters, level=level, order=order, wanted=wanted)
     if not shown:
@@ -286,7 +281,7 @@ def _cards(visit: Visit, found: Clustering) -> None:
 
 
 def _two_columns(visit: Visit, found: Clustering, shown: Sequence[Cluster]) -> None:
-    """Row by row, so that their order stays that of the list on a phone, too, where there is one column."""
+    """Draw row by row, so that the order also holds in one column on a phone."""
     for start in range(0, len(shown), 2):
         for column, each in zip(st.columns(2), shown[start : start + 2], strict=False):
             with column:

@@ -1,4 +1,4 @@
-"""Explore, duplicates: groups of documents that say nearly the same, and what becomes of them."""
+"""Explore, duplicates: groups of near-duplicate documents, and what to do with them."""
 
 from collections.abc import Collection as Ids
 from collections.abc import Iterable, Sequence
@@ -14,12 +14,12 @@ from nearsay.app.ui.controls import (
     choose_part,
     confirmed,
     first_of,
-    say_notes,
+    show_notes,
     show_paged,
     widths,
 )
 from nearsay.app.ui.download import csv_bytes, json_lines_bytes, offer_download
-from nearsay.app.ui.errors import telling_errors
+from nearsay.app.ui.errors import showing_errors
 from nearsay.app.ui.escaping import as_html, as_markdown, distinct_labels, json_text
 from nearsay.app.ui.explore.looking import Look, like_link, look_at, offer_file
 from nearsay.app.ui.removing import ask_to_remove, names_html
@@ -39,17 +39,15 @@ from nearsay.indexer.vectors.errors import UnknownDocumentError
 
 @st.dialog("Merge documents?", width="medium")
 def ask_to_merge(visit: Visit, stays: str, gone: Sequence[str]) -> None:
-    """Ask, with what is taken over and what is lost; yes merges them."""
-    with telling_errors():
+    """Ask before merging, showing which metadata is taken over and which is lost."""
+    with showing_errors():
         kept = visit.collection.document(stays)
         merged = merged_document(visit.collection, stays, gone)
-        st.markdown(
-            f"**{as_markdown(headline(kept.title, kept.id, kept.text))}** stays with its own title and text."
-        )
+        st.markdown(f"**{as_markdown(headline(kept.title, kept.id, kept.text))}** keeps its title and text.")
         st.html(merged_html(merged))
         st.markdown(f"Removed with all passages: **{counted(len(gone), 'document')}**")
         st.html(names_html(gone))
-        if confirmed("Merge them", "Leave them", "merge", ":material/merge:"):
+        if confirmed("Merge", "Cancel", "merge", ":material/merge:"):
             visit.check_writing()
             removed = merge(visit.collection, stays, gone)
             st.toast(f"Merged; {counted(removed, 'document')} removed.", icon=":material/merge:")
@@ -57,28 +55,28 @@ def ask_to_merge(visit: Visit, stays: str, gone: Sequence[str]) -> None:
 
 
 def merged_html(merged: Merged) -> str:
-    """What is filled in, and what the others say that will be lost."""
+    """Return the fields that are filled in, and the conflicting values that will be lost."""
     filled = "".join(
         f"<li>{as_html(name)}: {as_html(json_text(merged.metadata[name]))}</li>" for name in merged.filled
     )
     conflicts = "".join(
-        f"<li>{as_html(each.field)}: {as_html(json_text(each.kept))} stays; lost: "
+        f"<li>{as_html(each.field)}: {as_html(json_text(each.kept))} is kept; lost: "
         f"{as_html(first_of([json_text(value) for value in each.others]))}</li>"
         for each in merged.conflicts
     )
-    taken = f"<div>It takes over:</div><ul>{filled}</ul>" if filled else "<div>It lacks nothing.</div>"
-    lost = f"<div>In these the others say something else:</div><ul>{conflicts}</ul>" if conflicts else ""
+    taken = f"<div>Taken over:</div><ul>{filled}</ul>" if filled else "<div>No field is missing.</div>"
+    lost = f"<div>Conflicting values:</div><ul>{conflicts}</ul>" if conflicts else ""
     return f'<div class="ns-card">{taken}{lost}</div>'
 
 
 def side_html(parts: tuple[Part, ...], mark: Literal["del", "ins"]) -> str:
-    """One of the texts; mark: the element around what only it says."""
+    """Return one of the texts as HTML; mark: the element around words that only this text has."""
     text = "".join(_piece(part, mark) for part in parts)
     return f'<div class="ns-card"><div class="ns-text">{text}</div></div>'
 
 
 def _two_texts(compared: Difference, heads: Sequence[str], links: Sequence[str] = ()) -> None:
-    """Two texts beside each other, under HTML that says whose they are; links: ids to look for more like."""
+    """Show two texts side by side, each under its HTML head; links: ids for the links "More like this"."""
     sides = (side_html(compared.first, "del"), side_html(compared.second, "ins"))
     for at, (column, head, side) in enumerate(zip(st.columns(2), heads, sides, strict=True)):
         with column:
@@ -88,8 +86,8 @@ def _two_texts(compared: Difference, heads: Sequence[str], links: Sequence[str] 
 
 
 def _facts_html(each: StoredDocument, other: StoredDocument) -> str:
-    said = metadata_line(each.metadata, beside=other.metadata)
-    facts = " · ".join(part for part in (each.id, said) if part)
+    fields = metadata_line(each.metadata, beside=other.metadata)
+    facts = " · ".join(part for part in (each.id, fields) if part)
     called = f'<div class="ns-title">{as_html(each.title)}</div>' if each.title.strip() else ""
     return f'{called}<div class="ns-meta">{as_html(facts)}</div>'
 
@@ -101,34 +99,32 @@ def _piece(part: Part, mark: str) -> str:
     return marked + as_html(visible(part.text[len(words) :]))
 
 
-_MEMBERS = 30  # that are shown of a group
+_MEMBERS = 30  # documents shown of a group
 
 
 def apart_of(visit: Visit) -> set[frozenset[str]]:
-    """The groups of which somebody said, in this session, that they are no duplicates."""
+    """Return the groups that were marked as no duplicates in this session."""
     found: set[frozenset[str]] = st.session_state.setdefault(f"dup_apart_{visit.name}", set())
     return found
 
 
 def group_key(ids: Sequence[str]) -> str:
-    """What names the widgets of a group: another for other documents."""
+    """Return a key for the widgets of a group, which changes with its documents."""
     return "|".join(sorted(ids)[:3]) + f"|{len(ids)}"
 
 
 def labels_of(documents: Sequence[StoredDocument]) -> dict[str, str]:
-    """How each document of a group is called: its title and id, or its text; the representative marked."""
+    """Return a label for each document of a group: title and id, or its text; the central one is marked."""
     called = {}
     for each in documents:
         name = headline(each.title, each.id, each.text)
         called[each.id] = visible(f"{name} ({each.id})" if each.title not in ("", each.id) else name)
     called = distinct_labels(called)
-    return {
-        id_: f"{name}: the central one" if not at else name for at, (id_, name) in enumerate(called.items())
-    }
+    return {id_: f"{name}: most central" if not at else name for at, (id_, name) in enumerate(called.items())}
 
 
 def show_group(visit: Visit, ids: Sequence[str]) -> None:
-    """The group with the one that stands for it on the left and one of the others on the right."""
+    """Show a group, with the document that stays on the left and another one on the right."""
     documents = _read(visit, ids[:_MEMBERS])
     if len(documents) < 2:
         return
@@ -136,23 +132,24 @@ def show_group(visit: Visit, ids: Sequence[str]) -> None:
     labels = labels_of(documents)
     by_id = {each.id: each for each in documents}
     with st.container(border=True):
-        st.markdown(f"**{len(ids):,} documents** say nearly the same")
+        st.markdown(f"**{len(ids):,} near-duplicates**")
         if len(ids) > len(documents):
             st.caption(f"{len(documents):,} of them are shown.")
         left, right = st.columns(2)
         stays = left.selectbox(
-            "Stays",
+            "Keep",
             list(by_id),
             format_func=labels.__getitem__,
             key=f"dup_stays_{key}",
-            help="The central one is nearest to the middle of the group.",
+            help="The most central document is the nearest to the centre of the group.",
         )
         beside = right.selectbox(
-            "Beside it",
+            "Compare with",
             [id_ for id_ in by_id if id_ != stays],
             format_func=labels.__getitem__,
             key=f"dup_beside_{key}_{stays}",
-            help="Words that only one of the two has are struck through or underlined.",
+            help="Words that only the first has are struck through; those that only the second has, "
+            "underlined.",
         )
         _side_by_side(by_id[stays], by_id[beside])
         gone = [id_ for id_ in ids if id_ != stays]
@@ -164,7 +161,7 @@ def _read(visit: Visit, ids: Sequence[str]) -> list[StoredDocument]:
     for id_ in ids:
         try:
             found.append(visit.collection.document(id_))
-        except UnknownDocumentError:  # removed in another window
+        except UnknownDocumentError:  # removed meanwhile
             continue
     return found
 
@@ -173,7 +170,7 @@ def _side_by_side(left: StoredDocument, right: StoredDocument) -> None:
     compared = difference(left.text, right.text)
     _two_texts(compared, (_facts_html(left, right), _facts_html(right, left)))
     if compared.same:
-        st.caption("The texts are the same." if not compared.cut else "The beginnings are the same.")
+        st.caption("The texts are identical." if not compared.cut else "The beginnings are identical.")
     elif compared.cut:
         st.caption("Only the beginnings of these long texts are compared and shown.")
 
@@ -185,22 +182,21 @@ def _actions(visit: Visit, ids: Sequence[str], stays: StoredDocument, gone: list
         if st.button(
             "Keep this one …", key=f"dup_keep_{key}", icon=":material/check:", help="The others are removed."
         ):
-            ask_to_remove(
-                visit, gone, as_markdown(f"“{headline(stays.title, stays.id, stays.text)}” stays, as it is.")
-            )
+            kept = f"“{headline(stays.title, stays.id, stays.text)}” is kept unchanged."
+            ask_to_remove(visit, gone, as_markdown(kept))
         if st.button(
             "Merge into it …",
             key=f"dup_merge_{key}",
             icon=":material/merge:",
-            help="It takes over metadata that it lacks; then the others are removed.",
+            help="Fills in its missing metadata from the others, then removes them.",
         ):
             ask_to_merge(visit, stays.id, gone)
         if st.button(
-            "No duplicates",
+            "Not duplicates",
             key=f"dup_apart_{key}",
             icon=":material/call_split:",
             type="tertiary",
-            help="Hides the group for as long as this page is open; nothing is changed.",
+            help="Hides the group while this page is open; changes nothing.",
         ):
             apart_of(visit).add(frozenset(ids))
             st.rerun()
@@ -208,14 +204,14 @@ def _actions(visit: Visit, ids: Sequence[str], stays: StoredDocument, gone: list
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The groups that were found, the largest first."""
+    """Groups of near-duplicates, largest first."""
 
     groups: tuple[tuple[str, ...], ...]  # ids of documents, the representative first
     notes: tuple[str, ...] = ()  # plain sentences
 
 
 def groups_of(found: Iterable[DuplicateGroup], notes: tuple[str, ...] = ()) -> Groups:
-    """The documents of the groups that the library found, now or in a job."""
+    """Return the document ids of groups that were found now or by a job."""
     every_id = ((group.representative.id, *(other.id for other in group.others)) for group in found)
     return Groups(tuple(every_id), notes)
 
@@ -226,7 +222,7 @@ def _groups_now(collection: Collection, threshold: float, link: str) -> Groups:
 
 
 def still_there(collection: Collection, found: Groups, since: str) -> Groups:
-    """The groups without documents that are gone or were written since, and without those left alone.
+    """Return the groups without documents that were deleted or changed since; groups of one are dropped.
 
     since: when they were compared (ISO 8601)
     """
@@ -237,12 +233,12 @@ def still_there(collection: Collection, found: Groups, since: str) -> Groups:
 
 
 def left_over(found: Groups, apart: Ids[frozenset[str]]) -> list[tuple[str, ...]]:
-    """The groups but those that somebody said are no duplicates."""
+    """Return the groups without those marked as no duplicates."""
     return [group for group in found.groups if frozenset(group) not in apart]
 
 
 def superfluous(groups: Sequence[tuple[str, ...]]) -> list[str]:
-    """The documents that go if the representative of each group stays."""
+    """Return the documents that are removed if the representative of each group stays."""
     return [id_ for group in groups for id_ in group[1:]]
 
 
@@ -253,7 +249,7 @@ _COLUMNS = ("cosine", "first", "first id", "first text", "second", "second id", 
 
 
 def show_pairs(visit: Visit) -> None:
-    """A table of pairs, and the chosen one side by side."""
+    """Show a table of pairs, and the selected one side by side."""
     top = st.number_input("How many pairs", 10, _MOST, 100, 10, key="pairs_top", bind="query-params")
     arguments = ("explore", "pairs", visit.name or "", "--limit", str(top))
     look = Look(
@@ -273,7 +269,7 @@ def _pairs_now(collection: Collection, top: int) -> Shown[Pair]:
 
 
 def pair_rows(pairs: Iterable[Pair]) -> list[dict[str, object]]:
-    """A flat row for each pair."""
+    """Return a row for each pair."""
     return [
         {
             "cosine": round(pair.cosine, 4),
@@ -289,16 +285,16 @@ def pair_rows(pairs: Iterable[Pair]) -> list[dict[str, object]]:
 
 
 def _show(visit: Visit, pairs: Shown[Pair]) -> None:
-    say_notes(pairs.notes)
+    show_notes(pairs.notes)
     if not pairs:
-        st.info("There is no pair: it takes two documents.")
+        st.info("There are no pairs: the collection has fewer than two documents.")
         return
     rows = pair_rows(pairs)
     these = hash(tuple((one.id, one.ordinal) for pair in pairs for one in (pair.first, pair.second)))
     event = st.dataframe(
         rows,
         hide_index=True,
-        key=f"pairs_table_{visit.name}_{these}",  # a row that was chosen is one of these pairs
+        key=f"pairs_table_{visit.name}_{these}",  # resets the selection when the pairs change
         on_select="rerun",
         selection_mode="single-row",
         column_config=widths(first="medium", second="medium")
@@ -308,23 +304,23 @@ def _show(visit: Visit, pairs: Shown[Pair]) -> None:
     offer_download("CSV", lambda: csv_bytes(rows, _COLUMNS), f"{visit.name}-pairs.csv", key="pairs_csv")
     chosen = event["selection"]["rows"]
     if not chosen or chosen[0] >= len(pairs):
-        st.caption("Choose a row to see the two side by side.")
+        st.caption("Select a row to see the two side by side.")
         return
     first, second = pairs[chosen[0]].first, pairs[chosen[0]].second
     titles = [f'<div class="ns-title">{as_html(each.title or each.id)}</div>' for each in (first, second)]
     _two_texts(difference(first.text, second.text), titles, (first.id, second.id))
 
 
-_MOST_EXPORTED = 200_000  # passages of a collection whose documents a page puts into one file
+_MOST_EXPORTED = 200_000  # passages of a collection that the page exports
 _A_PAGE = 5  # groups
 _LINKS = {
-    Link.TRANSITIVE: "a chain of near-duplicates leads from each to each",
+    Link.TRANSITIVE: "documents are connected by a chain of near-duplicates",
     Link.COMPLETE: "every two are near-duplicates",
 }
 
 
 def show_duplicates_view(visit: Visit) -> None:
-    """Groups of documents, or pairs of passages."""
+    """Show groups of documents, or pairs of passages."""
     if choose_part("What", ["groups", "pairs"], "dup_what") == "pairs":
         show_pairs(visit)
     else:
@@ -334,21 +330,21 @@ def show_duplicates_view(visit: Visit) -> None:
 def _show_groups(visit: Visit) -> None:
     with st.container(horizontal=True):
         threshold = st.slider(
-            "Least cosine",
+            "Minimum cosine",
             0.80,
             1.0,
             0.95,
             0.01,
             key="dup_cosine",
             bind="query-params",
-            help="How similar near-duplicates are: 1 is the same text, 0.95 a few words changed.",
+            help="The similarity of near-duplicates: 1 is identical text, 0.95 differs in a few words.",
         )
         link = st.selectbox(
-            "A group is",
+            "Grouping",
             [str(each) for each in Link],
             key="dup_link",
             bind="query-params",
-            help="; ".join(f"{name}: {said}" for name, said in _LINKS.items()) + ".",
+            help="; ".join(f"{name}: {meaning}" for name, meaning in _LINKS.items()) + ".",
         )
     name = visit.name or ""
     arguments = ("explore", "duplicates", name, "--threshold", f"{threshold:g}", "--link", link)
@@ -368,11 +364,11 @@ def _show_found(visit: Visit, arguments: Sequence[str], found: Groups) -> None:
     apart = apart_of(visit)
     groups = left_over(found, apart)
     hidden = len(found.groups) - len(groups)
-    say_notes(found.notes)
+    show_notes(found.notes)
     if hidden:
-        said = "of which you said that they are no duplicates."
+        why = "that you marked as not duplicates."
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.caption(f"Hidden in this session: {counted(hidden, 'group')} {said}", width="content")
+            st.caption(f"Hidden in this session: {counted(hidden, 'group')} {why}", width="content")
             st.button("Show again", key="dup_again", type="tertiary", on_click=apart.clear)
     if not groups:
         what = "No other documents are" if hidden else "No two documents are"
@@ -381,13 +377,13 @@ def _show_found(visit: Visit, arguments: Sequence[str], found: Groups) -> None:
     gone = superfluous(groups)
     with st.container(horizontal=True):
         st.metric("groups", f"{len(groups):,}", width="content")
-        st.metric("documents could go", f"{len(gone):,}", width="content", help="If one of each group stays.")
+        st.metric("redundant", f"{len(gone):,}", width="content", help="If one of each group is kept.")
     with st.container(horizontal=True):
         if visit.may_write and st.button(
-            "Keep the best of every group …", key="dup_all", icon=":material/done_all:"
+            "Keep one of each group …", key="dup_all", icon=":material/done_all:"
         ):
-            ask_to_remove(visit, gone, "The most central of each group stays, as it is.")
-        label, make = "Export with one of each", partial(_kept_lines, visit, frozenset(gone))
+            ask_to_remove(visit, gone, "The most central document of each group is kept unchanged.")
+        label, make = "Export without duplicates", partial(_kept_lines, visit, frozenset(gone))
         file = f"{visit.name}-one-of-each.jsonl"
         offer_file(visit, label, make, file, "dup_export", arguments, most=_MOST_EXPORTED)
     show_paged(groups, _A_PAGE, "dup_page", partial(_show_some, visit))
@@ -399,7 +395,7 @@ def _show_some(visit: Visit, groups: Sequence[tuple[str, ...]]) -> None:
 
 
 def _kept_lines(visit: Visit, gone: frozenset[str]) -> bytes:
-    """Every document but those that could go, as JSON lines that can be added again."""
+    """Return all documents except these as JSON lines, which can be added again."""
     kept = (each for each in visit.collection.documents() if each.id not in gone)
     return json_lines_bytes(
         {"id": each.id, "title": each.title, "text": each.text, "metadata": dict(each.metadata)}

@@ -1,4 +1,4 @@
-"""Explorations that a page shows: done at once where that is quick, else as a job that is read back."""
+"""Explorations: computed in the page if that is fast, otherwise by a job whose results are read back."""
 
 import shlex
 from collections.abc import Callable, Sequence
@@ -20,12 +20,12 @@ from nearsay.indexer.neighbours.points import Near, ShownPassage
 
 
 def like_link(document: str) -> None:
-    """A link to the passages nearest to a document."""
+    """Link to a search for passages like a document."""
     link_to("search", "More like this", icon=":material/hub:", like=document)
 
 
-def show_passage(found: ShownPassage, *, said: str = "", below: str = "") -> None:
-    """A passage as a card; said: beside its title, below: under its text."""
+def show_passage(found: ShownPassage, *, note: str = "", below: str = "") -> None:
+    """Show a passage as a card; note: beside its title; below: under its text."""
     st.html(
         passage_html(
             title=found.title,
@@ -33,14 +33,14 @@ def show_passage(found: ShownPassage, *, said: str = "", below: str = "") -> Non
             text=found.text,
             rank=found.rank,
             metadata=found.metadata,
-            said=said,
+            note=note,
             below=below,
         )
     )
 
 
 def near_words(what: str, near: Near | None) -> str:
-    """The passage that is nearest to another, in a line; nothing where it is gone."""
+    """Return the nearest passage of another in a line; "" if it was deleted."""
     return "" if near is None else f"{what} ({near.cosine:.2f}): {headline(near.title, near.id, near.text)}"
 
 
@@ -49,32 +49,32 @@ _Rows = TypeVar("_Rows")
 
 @dataclass(frozen=True, slots=True)
 class Look(Generic[_Rows]):
-    """One exploration."""
+    """An exploration."""
 
-    name: str  # tells apart the keys of its buttons
-    title: str  # of its job
-    arguments: tuple[str, ...]  # behind `nearsay`
-    most: int  # passages: of a larger collection it takes more than some two seconds
+    name: str  # part of its widgets' keys
+    title: str  # the job's title
+    arguments: tuple[str, ...]  # of `nearsay`
+    most: int  # passages; for larger collections it takes more than about two seconds
     at_once: Callable[[], _Rows]
-    from_job: Callable[[Job], _Rows]  # the same from what a job that found it printed
-    still: Callable[[_Rows, str], _Rows] = lambda rows, _: rows  # what is so of them since the job began
+    from_job: Callable[[Job], _Rows]  # read the results from the job's output
+    still: Callable[[_Rows, str], _Rows] = lambda rows, _: rows  # update those of a job begun at a time
 
 
 def is_quick(visit: Visit, most: int) -> bool:
-    """Whether the collection has at most so many passages."""
+    """Return whether the collection has at most this many passages."""
     return visit.collection.snapshot().searchable <= most
 
 
 def look_at(visit: Visit, look: Look[_Rows], show: Callable[[_Rows], None]) -> None:
-    """Show what is found, once it is, and the same as a command line."""
-    found = _found_by(visit, look)
+    """Show the results if there are any, and the equivalent command."""
+    found = _results(visit, look)
     if found is not None:
         show(found)
     show_command(visit, look.arguments)
 
 
-def _found_by(visit: Visit, look: Look[_Rows]) -> _Rows | None:
-    """What is found, or None while somebody has to start a job or to wait for it: then the page says so."""
+def _results(visit: Visit, look: Look[_Rows]) -> _Rows | None:
+    """Return the results; None, after offering or showing the job, while there are none."""
     if is_quick(visit, look.most):
         return remembered(f"{state_of(visit)}|{shlex.join(look.arguments)}", look.at_once)
     subject = checked(look.arguments).subject
@@ -92,9 +92,9 @@ def _found_by(visit: Visit, look: Look[_Rows]) -> _Rows | None:
 def offer_look(
     visit: Visit, label: str, arguments: Sequence[str], title: str, key: str, icon: str, *, first: bool
 ) -> None:
-    """The button that starts a job, where something may be changed and none of its kind is at work.
+    """Draw the button that starts a job, unless one of its kind is running or nothing may be changed.
 
-    first: nothing was found before
+    first: there are no results yet
     """
     if visit.may_write and all(job.state.ended for job in newest_jobs(visit, JobKind.of(arguments))):
         kind = "primary" if first else "secondary"
@@ -102,16 +102,15 @@ def offer_look(
 
 
 def _offer(visit: Visit, look: Look[_Rows], before: list[Job], done: Job | None) -> None:
-    """The button that starts a job, and when was looked last."""
     with st.container(horizontal=True, vertical_alignment="center"):
-        label, icon = "Look now" if done is None else "Look again", ":material/search_insights:"
+        label, icon = "Start" if done is None else "Run again", ":material/search_insights:"
         offer_look(visit, label, look.arguments, look.title, f"look-{look.name}", icon, first=done is None)
         if done is not None:
-            st.caption(f"As of {moment(done.started_at)} UTC. What changed since is not in it.")
+            st.caption(f"As of {moment(done.started_at)} UTC, without later changes.")
         elif not before or before[0].state.ended:
             count = visit.collection.snapshot().searchable
-            said = f"{count:,} passages take longer than a page should: it is done in the background."
-            st.caption(said if visit.may_write else "Nobody has looked yet, and this page only reads.")
+            why = f"For {count:,} passages this takes a while, so it runs as a job in the background."
+            st.caption(why if visit.may_write else "There are no results yet, and this server is read-only.")
 
 
 def offer_file(
@@ -124,9 +123,9 @@ def offer_file(
     *,
     most: int,
 ) -> None:
-    """A file of the collection; where that has more passages than `most`, the command that writes it."""
+    """Offer a file; for collections with more passages than `most`, show the command that writes it."""
     if is_quick(visit, most):
         offer_download(label, make, file_name, key=key)
         return
-    st.caption(f"{label}: a command writes the file, since there are so many.")
+    st.caption(f"{label}: the collection is too large for the page; this command writes the file.")
     show_command(visit, [*arguments, "--out", file_name])

@@ -1,4 +1,4 @@
-"""Explore, the map: where every passage lies, and a table of those that were chosen on it."""
+"""Explore, the map: a point for every passage, and a table of those selected on it."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -9,7 +9,7 @@ import streamlit as st
 from nearsay.app.jobs import JobKind
 from nearsay.app.ui.asked import short_enough
 from nearsay.app.ui.card import passage_html
-from nearsay.app.ui.controls import say_notes, widths
+from nearsay.app.ui.controls import show_notes, widths
 from nearsay.app.ui.download import csv_bytes, json_lines_bytes, offer_download
 from nearsay.app.ui.explore.looking import like_link, offer_look
 from nearsay.app.ui.map_component.show_map import PackedMap, Selection, show_map
@@ -23,15 +23,15 @@ from nearsay.indexer.catalogue.judgements import SearchMode
 from nearsay.indexer.catalogue.passages import PassageRow
 from nearsay.indexer.maps.drawing import Drawing
 
-_HITS = 50  # that stand out
+_HITS = 50  # highlighted
 _SHOWN = 1_000  # rows of the table
-_MAKE_CLUSTERS = "nearsay explore clusters"  # for which the page has buttons
-_A_MINUTE = 23_300  # passages that are laid out in about a minute
+_MAKE_CLUSTERS = "nearsay explore clusters"  # notes with it are replaced by buttons
+_A_MINUTE = 23_300  # passages whose layout takes about a minute
 
 
 def show_map_view(visit: Visit) -> None:
-    """The map with what can be done on it; without one, the way to it."""
-    jobs = newest_jobs(visit, JobKind.MAP)  # before the map: one that they say is done is there
+    """Show the map with its tools, or offer to create it."""
+    jobs = newest_jobs(visit, JobKind.MAP)  # read before the map: a finished job's map then exists
     clustering = newest_jobs(visit, JobKind.CLUSTER)
     with st.spinner("Looking …"):
         kept = kept_drawing(visit)
@@ -43,7 +43,7 @@ def show_map_view(visit: Visit) -> None:
     shown, mapped = kept
     if shown.drawn.clusters is None and all(job.state.ended for job in clustering):
         _offer_clusters(visit)
-    _say_what_is_missing(visit, shown, mapped)
+    _show_unmapped(visit, shown, mapped)
     asked = st.text_input(
         "Highlight by meaning",
         key="map_q",
@@ -55,36 +55,35 @@ def show_map_view(visit: Visit) -> None:
     if asked.strip() and short_enough(asked):
         hits = visit.collection.search(asked, k=_HITS, mode=SearchMode.DENSE)
         highlight = drawn_places(shown.drawn, hits)
-        st.caption(f"The {len(highlight):,} nearest of the passages that are drawn stand out.")
+        st.caption(f"The {len(highlight):,} nearest of the drawn passages are highlighted.")
     chosen = show_map(shown, key="explore_map", height=620, highlight=highlight)
     _clicked(visit, shown, chosen)
     _selected(visit, shown, chosen)
     if visit.may_write:
-        with st.expander("Lay it out anew", icon=":material/refresh:"):
+        with st.expander("New layout", icon=":material/refresh:"):
             st.caption(
-                "New passages are put among the others, which stay where they are. Where many came, a map "
-                "laid out from nothing shows more; everything then lies elsewhere."
+                "New passages are placed among the others, which keep their positions. After many additions, "
+                "a new layout shows more, but every position changes."
             )
-            _offer_map(visit, "Lay out anew", "--replace")
+            _offer_map(visit, "Create a new layout", "--replace")
     show_command(visit, ["explore", "map", visit.name or "", "--out", "map.html"])
 
 
 def _offer(visit: Visit, *, at_work: bool) -> None:
-    """What a map is, and, unless one is being made, the ways to make it."""
+    """Explain the map, and offer to create it unless a job is doing so."""
     st.markdown(
-        "On a map, passages that say nearly the same lie together: topics are islands, and what belongs "
-        "nowhere lies alone."
+        "On the map, similar passages are close together: topics form islands, and outliers are on their own."
     )
     if not visit.may_write:
-        st.info("There is no map yet, and this page only reads.")
-    elif not at_work:  # else the job shows its own command
-        _offer_map(visit, "Make the map", first=True)
+        st.info("There is no map yet, and this server is read-only.")
+    elif not at_work:  # a running job shows its own command
+        _offer_map(visit, "Create the map", first=True)
         st.caption(_how_long(visit.collection.snapshot().searchable))
         show_command(visit, ["explore", "map", visit.name or "", "--no-file"])
 
 
 def _how_long(passages: int) -> str:
-    """How long the first map of so many takes, roughly."""
+    """Return roughly how long the first map of this many passages takes."""
     minutes = round(passages / _A_MINUTE)
     if minutes > 1:
         takes = f"about {minutes:,} minutes"
@@ -92,7 +91,7 @@ def _how_long(passages: int) -> str:
         takes = "up to a minute" if passages < _A_MINUTE else "about a minute"
     else:
         takes = "a few seconds"
-    return f"It is made once and kept; {counted(passages, 'passage')} take{'s' * (passages == 1)} {takes}."
+    return f"It is created only once; {counted(passages, 'passage')} take{'s' * (passages == 1)} {takes}."
 
 
 def _offer_map(visit: Visit, label: str, *options: str, first: bool = False) -> None:
@@ -101,32 +100,30 @@ def _offer_map(visit: Visit, label: str, *options: str, first: bool = False) -> 
     offer_look(visit, label, arguments, f"Map of {visit.name}", key, icon, first=first)
 
 
-def _say_what_is_missing(visit: Visit, shown: PackedMap, mapped: int) -> None:
+def _show_unmapped(visit: Visit, shown: PackedMap, mapped: int) -> None:
     newer = visit.collection.snapshot().searchable - mapped
     if newer > 0:
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.info(f"{counted(newer, 'passage')} came after the map, not on it yet.")
+            st.info(f"{counted(newer, 'passage')} added since are not on the map yet.")
             _offer_map(visit, "Place them")
     if len(shown) < mapped:
         st.caption(
-            f"{len(shown):,} of the {mapped:,} passages are drawn, taken at random and always the same ones; "
-            "what is selected is selected among them."
+            f"A fixed random sample of {len(shown):,} of the {mapped:,} passages is drawn; selections are "
+            "made among them."
         )
     other = (note for note in shown.drawn.notes if "are drawn" not in note)
-    say_notes(note for note in other if _MAKE_CLUSTERS not in note)
+    show_notes(note for note in other if _MAKE_CLUSTERS not in note)
 
 
 def _offer_clusters(visit: Visit) -> None:
-    """Names and colours for a map that has none yet."""
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption("Clusters give the map its colours, and each island a name.")
+        st.caption("Clusters give the map its colours and names.")
         arguments = [*_MAKE_CLUSTERS.split()[1:], visit.name or ""]
         title, icon = f"Clusters of {visit.name}", ":material/bubble_chart:"
-        offer_look(visit, "Make clusters", arguments, title, "map_clusters", icon, first=True)
+        offer_look(visit, "Find clusters", arguments, title, "map_clusters", icon, first=True)
 
 
 def _clicked(visit: Visit, shown: PackedMap, chosen: Selection) -> None:
-    """The passage that was clicked."""
     if chosen.chosen is None:
         return
     drawn = shown.drawn.rows[chosen.chosen]
@@ -136,11 +133,10 @@ def _clicked(visit: Visit, shown: PackedMap, chosen: Selection) -> None:
             st.html(passage_html(title=row.title, id_=row.document_id, text=row.text, metadata=row.metadata))
             like_link(row.document_id)
         if not read:
-            st.caption("This passage was removed meanwhile.")
+            st.caption("This passage was removed.")
 
 
 def _selected(visit: Visit, shown: PackedMap, chosen: Selection) -> None:
-    """What the lasso or the box holds: a table, files of it, and the end of it."""
     places = chosen.places.tolist()
     if not places:
         st.caption("Draw around passages with the lasso or the box to see them in a table.")
@@ -155,7 +151,7 @@ def _selected(visit: Visit, shown: PackedMap, chosen: Selection) -> None:
         column_config=widths(title="medium", text="large", cluster="medium"),
     )
     if len(places) > _SHOWN:
-        st.caption(f"The first {_SHOWN:,} are shown; the files below hold all.")
+        st.caption(f"The first {_SHOWN:,} are shown; the files below contain all.")
     with st.container(horizontal=True):
         for label, kind in (("CSV", "csv"), ("JSON lines", "jsonl")):
             make = partial(_file, visit, shown, places, kind)
@@ -174,26 +170,26 @@ def _file(visit: Visit, shown: PackedMap, places: list[int], kind: str) -> bytes
 
 
 def _plain(value: object) -> object:
-    """A cell: what is neither text nor a number that a table can hold is shown as text."""
+    """Return a value for a table cell; anything but text and 64-bit numbers is converted to text."""
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         return str(value)
     return value if value is None or isinstance(value, str | int | float) else str(value)
 
 
 def full_rows(drawn: Drawing, places: Sequence[int], read: Iterable[PassageRow]) -> list[dict[str, Any]]:
-    """A row for each of the drawing's points; read: the passages of these places that are still there."""
+    """Return a row for each selected point whose passage still exists; read: these passages."""
     place_of = {drawn.rows[place].number: place for place in places}
     names = _names(drawn)
     return [_row(drawn, names, row, place_of[row.number]) for row in read if row.number in place_of]
 
 
 def documents_of(drawn: Drawing, places: Iterable[int]) -> list[str]:
-    """The ids of the documents that points belong to, each once."""
+    """Return the ids of the documents of these points, without duplicates."""
     return list(dict.fromkeys(drawn.rows[place].document_id for place in places))
 
 
 def drawn_places(drawn: Drawing, hits: Iterable[Hit]) -> list[int]:
-    """The numbers of the passages among search hits that are drawn, best first."""
+    """Return the numbers of the search hits that are drawn, best first."""
     wanted = {(hit.id, hit.passage): rank for rank, hit in enumerate(hits)}
     found = [
         (wanted[key], row.number) for row in drawn.rows if (key := (row.document_id, row.ordinal)) in wanted

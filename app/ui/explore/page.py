@@ -1,4 +1,4 @@
-"""The page Explore: what a collection says of itself, as a map, clusters, duplicates and through time."""
+"""The page Explore: a collection as a map, clusters, duplicates, trends over time, outliers and a sample."""
 
 from collections.abc import Callable
 from typing import Final
@@ -14,7 +14,7 @@ from nearsay.app.ui.explore.time_view import show_time_view
 from nearsay.app.ui.explore.unusual_view import show_unusual_view
 from nearsay.app.ui.visit import Visit
 
-VIEWS: Final[dict[str, Callable[[Visit], None]]] = {  # by their names in the address
+VIEWS: Final[dict[str, Callable[[Visit], None]]] = {  # by name in the address
     "map": show_map_view,
     "clusters": show_clusters_view,
     "duplicates": show_duplicates_view,
@@ -27,7 +27,7 @@ def show(visit: Visit) -> None:
     """Show the page."""
     st.title("Explore")
     if visit.name is None:
-        st.info("There is no collection yet." + visit.remedy("Make one on the page Collections."))
+        st.info("There is no collection yet." + visit.remedy("Create one on the page Collections."))
         return
     view = choose_part("View", list(VIEWS), "view")
     if not is_empty(visit):

@@ -1,4 +1,4 @@
-"""Explore, through time: which clusters grow and shrink, and what is new since a date."""
+"""Explore, time: clusters that grow or shrink, and what is new since a date."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from nearsay.app.jobs.command_line import options_of
-from nearsay.app.ui.controls import choose_part, say_notes
+from nearsay.app.ui.controls import choose_part, show_notes
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.explore.looking import Look, like_link, look_at, near_words, show_passage
 from nearsay.app.ui.opened import kept_drawing, remembered, state_of
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 _PLOT_HEIGHT, _LEGEND_LINE = 320, 24  # pixels: of the plot and its axes, and of each name below
 _NAME = 48  # characters of a name in the legend
 _LINES = 5  # across the chart, roughly
-_LABELS = 24  # periods that are named below the chart, at most
+_LABELS = 24  # labels on the time axis, at most
 
 
 def called(number: int | None, name: str) -> str:
-    """A cluster's number and name, as short as a legend needs it; no two are called the same."""
+    """Return a unique label of a cluster for the legend: its number and shortened name."""
     short = name if len(name) <= _NAME else name[: _NAME - 1] + "…"
     return short if number is None else f"{number}  {short}"
 
 
 def chart_rows(line: ThroughTime, shown: Sequence[ClusterThroughTime]) -> list[dict[str, Any]]:
-    """A row for each cluster that is shown and each period that holds something."""
+    """Return a row for each shown cluster and each period that is not empty."""
     return [
         {"period": period, "cluster": called(each.number, each.name), "share": share, "count": count}
         for each in shown
@@ -46,7 +46,7 @@ def chart_rows(line: ThroughTime, shown: Sequence[ClusterThroughTime]) -> list[d
 
 
 def trend_rows(line: ThroughTime) -> list[dict[str, Any]]:
-    """A row for each cluster: how many, its share at both ends of the straight line, where it goes."""
+    """Return a row for each cluster: its size, the ends of its fitted line, and its trend."""
     return [
         {
             "cluster": called(each.number, each.name),
@@ -63,11 +63,11 @@ def trend_rows(line: ThroughTime) -> list[dict[str, Any]]:
 def line_chart(
     line: ThroughTime, shown: Sequence[ClusterThroughTime], colours: Mapping[int | None, str]
 ) -> "alt.Chart":
-    """The shares as lines, each with a colour, a dash and a sign of its own.
+    """Return the shares as lines, each with its own colour, dash and symbol.
 
-    colours: of the map, by the number of a cluster; others are taken where one that is shown has none
+    colours: the map's, by cluster number; used only if every shown cluster has one
 
-    Every period has its place on the axis, an empty one too, so that distances are to scale.
+    Empty periods keep their place on the axis, so that distances are to scale.
     """
     import altair as alt
 
@@ -85,14 +85,14 @@ def line_chart(
         .mark_line(point=True, strokeWidth=2)
         .encode(
             x=alt.X("period:O", title=None, scale=alt.Scale(domain=periods), axis=axis),
-            y=alt.Y(  # a line at the end of the axis, which no point lies above
+            y=alt.Y(  # ends the axis at a grid line above all points
                 "share:Q",
                 title="share of its period",
                 scale=alt.Scale(nice=_LINES),
                 axis=alt.Axis(format="~%", tickCount=_LINES),
             ),
             color=alt.Color(series, sort=names, legend=by, scale=scale),
-            strokeDash=alt.StrokeDash(series, sort=names, legend=None),  # signs are in the legend
+            strokeDash=alt.StrokeDash(series, sort=names, legend=None),  # the legend shows symbols
             shape=alt.Shape(series, sort=names, legend=by),
             tooltip=[
                 alt.Tooltip("period:O"),
@@ -106,31 +106,31 @@ def line_chart(
 
 
 _QUICK = 150_000  # passages whose dates are read and counted
-_QUICK_NEW = 20_000  # passages: each new one is held against every older one
-_EVERY = 1_000_000  # clusters: a command prints the largest alone
-_SAMPLE = 1_000  # documents from which the fields with dates are seen
-_ADDED = "when it was added"
-_AUTO = "by their span"
-_NEW = 10  # passages that are shown of what is new
+_QUICK_NEW = 20_000  # passages: each new one is compared with every older one
+_EVERY = 1_000_000  # clusters: without a limit the command prints only the largest
+_SAMPLE = 1_000  # documents in which date fields are detected
+_ADDED = "date added"
+_AUTO = "automatic"
+_NEW = 10  # new passages that are shown
 
 
 def show_time_view(visit: Visit) -> None:
-    """The chart of clusters, and what is new."""
+    """Show the chart of clusters, and what is new."""
     explorer = visit.collection.explore
     fields = remembered(f"{state_of(visit)}|dates", lambda: _fields(visit))
     field = st.selectbox(
-        "The date of a document",
+        "Date field",
         [*fields, _ADDED],
         key="time_field",
         bind="query-params",
-        help="A metadata field that holds dates, or when the document came into the collection.",
+        help="A metadata field with dates, or the date when the document was added.",
     )
     dated = None if field == _ADDED else field
     if explorer.has_clusters():
         _through_time(visit, dated)
     else:
-        make = visit.remedy("Make them under Clusters.")
-        st.info(f"There are no clusters yet whose size could be followed.{make}")
+        make = visit.remedy("Find them under Clusters.")
+        st.info(f"There are no clusters yet to follow over time.{make}")
     st.subheader("What is new")
     _news(visit, dated)
 
@@ -144,12 +144,12 @@ def _through_time(visit: Visit, field: str | None) -> None:
     with st.container(horizontal=True):
         by = st.selectbox("Periods", [_AUTO, *Period], key="time_by", bind="query-params", width=180)
         counted = st.selectbox(
-            "Counted",
+            "Count",
             ["documents", "passages"],
             key="time_counted",
             bind="query-params",
             width=180,
-            help="A document counts where most of its passages are.",
+            help="A document belongs to the cluster of most of its passages.",
         )
         level = st.number_input(
             "Level",
@@ -159,13 +159,13 @@ def _through_time(visit: Visit, field: str | None) -> None:
             key="time_level",
             bind="query-params",
             width=180,
-            help="0: the clusters themselves; 1: those that they belong to, and so on.",
+            help="0: the clusters themselves; 1: their parents, and so on.",
         )
     period = None if by == _AUTO else by
     chosen = {"level": level, "unit": counted, "field": field, "period": period, "limit": _EVERY}
     look = Look(
         "time",
-        f"Clusters of {visit.name} through time",
+        f"Clusters of {visit.name} over time",
         ("explore", "time", visit.name or "", *options_of(chosen)),
         _QUICK,
         lambda: visit.collection.explore.over_time(field, period, level=level, counted=counted),
@@ -177,12 +177,12 @@ def _through_time(visit: Visit, field: str | None) -> None:
 def _chart(visit: Visit, line: ThroughTime | None) -> None:
     if line is None:
         return
-    say_notes(line.notes)
+    show_notes(line.notes)
     if not line.every:
         st.info("There is nothing to count.")
         return
     lines = {"largest": line.clusters, "growing": line.growing, "shrinking": line.shrinking}
-    tip = "Growing and shrinking: by more than chance (p < 0.001), the steepest first."
+    tip = "Growing and shrinking: with a significant trend (p < 0.001), steepest first."
     which = choose_part("Lines", list(lines), "time_lines", label_visibility="visible", help=tip)
     chosen = lines[which][:8]
     if chosen:
@@ -192,17 +192,17 @@ def _chart(visit: Visit, line: ThroughTime | None) -> None:
         st.altair_chart(line_chart(line, chosen, colours))
         empty = line.totals.count(0)
         if empty:
-            hold, them = ("holds nothing and has", "it") if empty == 1 else ("hold nothing and have", "them")
+            are, have = ("is", "has") if empty == 1 else ("are", "have")
             of_all = f"{empty:,} of the {len(line.periods):,} periods"
-            st.caption(f"{of_all} {hold} no point: lines pass over {them}.")
+            st.caption(f"{of_all} {are} empty and {have} no point.")
     else:
-        st.info(f"No cluster is {which} by more than chance.")
+        st.info(f"No cluster is significantly {which}.")
     for word, some in (("Growing", line.growing), ("Shrinking", line.shrinking)):
         if some:
             named = "; ".join(called(each.number, each.name) for each in some[:3])
             st.markdown(f"**{word} most:** {as_markdown(named)}")
     with st.expander("Every cluster, with its trend", icon=":material/table_rows:"):
-        share = st.column_config.NumberColumn(format="percent", help="On the straight line of its shares.")
+        share = st.column_config.NumberColumn(format="percent", help="On the line fitted to its shares.")
         st.dataframe(
             trend_rows(line),
             hide_index=True,
@@ -224,7 +224,7 @@ def _news(visit: Visit, field: str | None) -> None:
         width=240,
     ).strip()
     if not since:
-        st.caption("Name a date to see what came since, and is unlike everything before.")
+        st.caption("Enter a date to see what was added since, and what is least like anything before.")
         return
     chosen = {"since": since, "limit": _NEW, "field": field}
     look = Look(
@@ -245,7 +245,7 @@ def _show_news(news: News | None) -> None:
         f"**{counted(news.documents, 'new document')}** with {counted(news.passages, 'passage')}; "
         f"before: {counted(news.older_documents, 'document')}."
     )
-    say_notes(news.notes)
+    show_notes(news.notes)
     if news.clusters:
         share = st.column_config.NumberColumn(format="percent")
         st.dataframe(
@@ -254,13 +254,13 @@ def _show_news(news: News | None) -> None:
                     "cluster": called(each.number, each.name),
                     "new": each.new,
                     "before": each.before,
-                    "of the new": each.share_of_new,
-                    "of those before": each.share_before,
+                    "share of new": each.share_of_new,
+                    "share before": each.share_before,
                 }
                 for each in news.clusters
             ],
             hide_index=True,
-            column_config={"of the new": share, "of those before": share},
+            column_config={"share of new": share, "share before": share},
         )
     if news.unlike:
         st.markdown("**Least like anything before:**")

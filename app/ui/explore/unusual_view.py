@@ -1,4 +1,4 @@
-"""Explore, unusual and diverse: what is unlike everything else, and a few passages that show it all."""
+"""Explore, unusual: outliers, and a diverse sample that represents the collection."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -10,7 +10,7 @@ import streamlit as st
 from nearsay.app.jobs import Job
 from nearsay.app.jobs.command_line import options_of
 from nearsay.app.ui.asked import short_enough
-from nearsay.app.ui.controls import choose_part, say_notes
+from nearsay.app.ui.controls import choose_part, show_notes
 from nearsay.app.ui.download import csv_bytes, offer_download
 from nearsay.app.ui.explore.looking import Look, like_link, look_at, near_words, show_passage
 from nearsay.app.ui.removing import ask_to_remove
@@ -28,7 +28,7 @@ _COLUMNS = ("rank", "score", "id", "title", "text", "passage", "metadata")
 
 
 def show_unusual_view(visit: Visit) -> None:
-    """One of the two lists."""
+    """Show outliers or a diverse sample."""
     what = choose_part("What", ["outliers", "a diverse sample"], "un_what")
     count = st.number_input("How many passages", 1, 200, 20, key="un_count", bind="query-params", width=200)
     (_outliers if what == "outliers" else _diverse)(visit, count)
@@ -36,8 +36,8 @@ def show_unusual_view(visit: Visit) -> None:
 
 def _outliers(visit: Visit, count: int) -> None:
     st.caption(
-        "The passages least like any of another document, the loneliest first: what came in by mistake, "
-        "or what nobody else has said."
+        "The passages with the lowest mean cosine to their nearest neighbours in other documents, lowest "
+        "first: mistakes, or content found nowhere else."
     )
     arguments = ("explore", "outliers", visit.name or "", "--limit", str(count))
     look = Look(
@@ -52,9 +52,9 @@ def _outliers(visit: Visit, count: int) -> None:
 
 
 def _diverse(visit: Visit, count: int) -> None:
-    st.caption("Each is like many others and unlike those before it: the quickest way to read a collection.")
+    st.caption("Each passage is like many others but unlike those before it: a quick overview.")
     query = st.text_input(
-        "About", key="un_about", bind="query-params", placeholder="everything, or a question"
+        "About", key="un_about", bind="query-params", placeholder="everything, or a query"
     ).strip()
     query = short_enough(query)
     balance = st.slider(
@@ -65,7 +65,7 @@ def _diverse(visit: Visit, count: int) -> None:
         0.05,
         key="un_balance",
         bind="query-params",
-        help="1: the most relevant, however alike; 0: the most unlike each other.",
+        help="1: the most relevant, however similar; 0: the least similar to each other.",
     )
     chosen = {"limit": count, "balance": balance, "query": query or None}
     look = Look(
@@ -80,18 +80,18 @@ def _diverse(visit: Visit, count: int) -> None:
 
 
 def _of_job(job: Job, kind: type[_Passage]) -> Shown[_Passage]:
-    """What a job found; how many passages it looked at is not known of it."""
+    """Return what a job found; it does not report how many passages it examined."""
     return Shown(tuple(every(job.folder.output(), kind)), 0, job.notes())
 
 
 def unusual_words(found: RemotePassage) -> tuple[str, str]:
-    """What is said of an outlier: beside its title, and under its text."""
+    """Return the texts beside the title and under the text of an outlier."""
     return f"mean cosine to the nearest {found.score:.2f}", near_words("nearest", found.nearest)
 
 
 def diverse_words(found: DiversePassage) -> tuple[str, str]:
-    """What is said of a passage of the sample."""
-    return f"stands for {counted(found.stands_for, 'passage')}", ""
+    """Return the text beside the title of a passage of the sample."""
+    return f"represents {counted(found.stands_for, 'passage')}", ""
 
 
 def _show(
@@ -102,13 +102,13 @@ def _show(
     removing: bool,
 ) -> None:
     def show(found: Shown[_Passage]) -> None:
-        say_notes(found.notes)
+        show_notes(found.notes)
         make = partial(csv_bytes, [asdict(each) for each in found], _COLUMNS)
         offer_download("CSV", make, f"{visit.name}-{look.name}.csv", key=f"{look.name}_csv")
         for each in found:
-            said, below = words(each)
+            note, below = words(each)
             with st.container(border=True):
-                show_passage(each, said=said, below=below)
+                show_passage(each, note=note, below=below)
                 with st.container(horizontal=True, vertical_alignment="center"):
                     like_link(each.id)
                     key, icon = f"un_remove_{each.rank}", ":material/delete:"

@@ -1,1 +1,1 @@
-"""The page Jobs: the long work of the library, live and done."""
+"""The page Jobs: running and finished jobs of the library."""

@@ -1,4 +1,4 @@
-"""The page Jobs: the long work of the library, live and done, and one job in full with its curves and log."""
+"""The page Jobs: running and finished jobs, and the details of one with its curves and log."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,7 @@ import streamlit as st
 from nearsay.app.jobs import Job, JobKind, JobState, duration
 from nearsay.app.jobs.results import JobResults, read_results
 from nearsay.app.ui.controls import pick
-from nearsay.app.ui.errors import telling_errors
+from nearsay.app.ui.errors import showing_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.page_link import link_to, open_page
 from nearsay.app.ui.visit import Visit
@@ -28,12 +28,12 @@ from nearsay.data.errors import BadInputError
 if TYPE_CHECKING:
     import altair as alt
 
-_ONE_MORE_PAGE = 25  # jobs that are shown at first, and with each "Show more"
+_ONE_MORE_PAGE = 25  # jobs shown at first, and with each "Show more"
 _MOST = 1_000
 
 
 def show(visit: Visit) -> None:
-    """Show the page: one job where the address names one, else the list."""
+    """Show the job in the address, or the list."""
     st.title("Jobs", anchor=False)
     asked = st.query_params.get("job")
     if asked is not None:
@@ -43,8 +43,7 @@ def show(visit: Visit) -> None:
     jobs = jobs_of(visit).list(limit=_MOST)
     if not jobs:
         st.info(
-            "Long work is listed here: adding, rebuilding, clustering, training. There was none in this "
-            "library yet.",
+            "Jobs such as adding, rebuilding, clustering and training are listed here. There are none yet.",
             icon=":material/timeline:",
         )
         return
@@ -61,7 +60,7 @@ def _list(visit: Visit, jobs: list[Job]) -> None:
     kinds = [kind for kind in JobKind if any(job.kind is kind for job in jobs)]
     with st.container(horizontal=True, vertical_alignment="bottom"):
         state = st.selectbox("State", ["any", *JobState], key="jobs_state", bind="query-params", width=180)
-        named = {"any": "any"} | {str(each): each.said for each in kinds}
+        named = {"any": "any"} | {str(each): each.label for each in kinds}
         kind = pick("Kind", named, "jobs_kind", bind="query-params", width=180)
         own = False
         if visit.name is not None:
@@ -70,16 +69,16 @@ def _list(visit: Visit, jobs: list[Job]) -> None:
     chosen = [
         job
         for job in jobs
-        if (job.state.ended if state == "any" else state == job.state)  # the others stand above
+        if (job.state.ended if state == "any" else state == job.state)  # running ones are above
         and kind in ("any", job.kind)
         and (not own or job.collection == visit.name)
     ]
     if not chosen:
-        st.caption("No job is like that.")
+        st.caption("No job matches.")
     shown = st.session_state.get("jobs_shown", _ONE_MORE_PAGE)
     for job in chosen[:shown]:
         _row(job)
-    if len(chosen) > shown and st.button(f"Show more ({len(chosen) - shown:,} are left)", key="jobs_more"):
+    if len(chosen) > shown and st.button(f"Show more ({len(chosen) - shown:,} left)", key="jobs_more"):
         st.session_state["jobs_shown"] = shown + _ONE_MORE_PAGE
         st.rerun()
 
@@ -90,7 +89,7 @@ def _row(job: Job) -> None:
             link_to("jobs", f"**{as_markdown(visible(job.title))}**", job=str(job.number))
             st.badge(str(job.state), icon=STATE_ICONS[job.state], color=STATE_COLOURS[job.state])
         seconds = job.seconds()
-        parts = [f"job {job.number}", job.kind.said]
+        parts = [f"job {job.number}", job.kind.label]
         if job.collection is not None:
             parts.append(as_markdown(job.collection))
         parts.append(moment(job.started_at or job.created_at))
@@ -100,24 +99,24 @@ def _row(job: Job) -> None:
 
 
 def _named(visit: Visit, asked: str) -> Job:
-    """The job that the address names; BadInputError if it names none that there is."""
+    """Return the job in the address. Raises BadInputError if there is none."""
     with suppress(BadInputError):
         if asked.isdecimal() and len(asked) <= 9:
             return jobs_of(visit).get(int(asked))
-    raise BadInputError("the address names no job that there is. Open one from the list of all jobs")
+    raise BadInputError("the job in the address does not exist. Open one from the list of all jobs")
 
 
-_ALONE = {"learning_rate": "Learning rate", "tokens_per_second": "Tokens a second"}  # each in its own chart
+_ALONE = {"learning_rate": "Learning rate", "tokens_per_second": "Tokens a second"}  # a chart each
 _SCORES = ("accuracy", "f1", "matthews", "exact_match", "score")
-_MOST_POINTS = 1_000  # of one line: more cannot be told apart on a screen
+_MOST_POINTS = 1_000  # of one line
 
-Point = dict[str, Any]  # of one metric: step, value, series (whose line it is on), held_out (on the dev set)
+Point = dict[str, Any]  # step, value, series (name of its line), held_out (whether on the dev set)
 
 
 def curves(lines: Sequence[Mapping[str, JsonValue]]) -> dict[str, list[Point]]:
-    """Losses, scores, the learning rate and the speed of a training, those that there are: a chart each.
+    """Return the points of a training's charts by title: losses, scores, learning rate, speed.
 
-    lines: as `read_metrics` gives them; of a series with many points an even share is taken, the last too
+    lines: as returned by `read_metrics`; long series are thinned evenly, keeping the last point
     """
     found: dict[str, dict[str, list[Point]]] = {title: {} for title in ("Loss", "Score", *_ALONE.values())}
     for line in lines:
@@ -142,9 +141,9 @@ def _thinned(own: list[Point]) -> list[Point]:
     return own[(len(own) - 1) % every :: every]
 
 
-_FEW = 40  # points of a chart that are marked one by one
-_SMALL = 1e-3  # values below are written with an exponent
-_COLOURS = ["#3D85D6", "#E07B00", "#2A9D5C", "#B565D0", "#D9534F", "#8A949E"]  # on white and on black
+_FEW = 40  # up to this many points of a chart are marked
+_SMALL = 1e-3  # smaller values are shown in scientific notation
+_COLOURS = ["#3D85D6", "#E07B00", "#2A9D5C", "#B565D0", "#D9534F", "#8A949E"]  # for both themes
 
 
 def _chart(points: list[Point]) -> "alt.LayerChart | alt.FacetChart":
@@ -173,7 +172,7 @@ def _chart(points: list[Point]) -> "alt.LayerChart | alt.FacetChart":
         ],
     )
     marked = base if len(points) <= _FEW else base.transform_filter("datum.held_out")
-    # Without its names a shape's scale would have none where no point is marked, and the legend too.
+    # Without an explicit domain the legend would be empty when no point is marked.
     shape = alt.Shape("series:N", sort=names, legend=legend, scale=alt.Scale(domain=names))
     line = base.mark_line(strokeWidth=2).encode(strokeDash=held_out)
     return alt.layer(line, marked.mark_point(filled=True, size=40).encode(shape=shape))
@@ -183,7 +182,7 @@ TRAININGS = (JobKind.PRETRAIN, JobKind.SENTENCE, JobKind.DISTIL, JobKind.HEAD, J
 
 
 def metrics_of(job: Job) -> list[dict[str, JsonValue]]:
-    """The lines of metrics that a training has written by now; none for other jobs."""
+    """Return the metrics that a training has logged so far; [] for other jobs."""
     if job.kind not in TRAININGS or job.product is None:
         return []
     from nearsay.training.run.metrics_log import read_metrics
@@ -191,11 +190,11 @@ def metrics_of(job: Job) -> list[dict[str, JsonValue]]:
     return read_metrics(Path(job.working_folder, job.product, "run", "metrics.jsonl"))
 
 
-_ROWS, _LOG_LINES = 1_000, 200  # of output and log that are shown
+_ROWS, _LOG_LINES = 1_000, 200  # shown of output and log
 
 
 def show_job(visit: Visit, job: Job) -> None:
-    """Show the job in full."""
+    """Show all details of a job."""
     watch_job(visit, job, place="open", log=0, follow=False)
     _facts(visit, job)
     if job.kind in TRAININGS:
@@ -215,13 +214,14 @@ def show_job(visit: Visit, job: Job) -> None:
 
 
 def show_results(results: JobResults) -> None:
-    """The tables of what a job found."""
+    """Show the tables of a job's results."""
     for table in (results.changes, results.figures, *results.tables, results.rows):
         if table:
             st.dataframe(table, hide_index=True, width="stretch")
     if results.changes:
         st.caption(
-            "Measured on the same items before and after. Where the interval holds 0, it may be chance."
+            "Measured on the same items before and after. If the interval contains 0, the change may be "
+            "chance."
         )
     if results.facts:
         facts = [{"what": name, "value": visible(value)} for name, value in results.facts.items()]
@@ -232,7 +232,7 @@ def show_results(results: JobResults) -> None:
 
 def _facts(visit: Visit, job: Job) -> None:
     seconds = job.seconds()
-    parts = [job.kind.said, f"asked for {moment(job.created_at)} UTC"]
+    parts = [job.kind.label, f"created {moment(job.created_at)} UTC"]
     if job.collection is not None:
         parts.append(f"collection {as_markdown(job.collection)}")
     if seconds is not None and job.state.ended:
@@ -241,7 +241,7 @@ def _facts(visit: Visit, job: Job) -> None:
     if job.product is not None:
         home = f"{visit.library.store.folder}/"
         where = " in the library" if job.product.startswith(home) else ""
-        st.caption(f"Makes {as_markdown(visible(job.product.removeprefix(home)))}{where}")
+        st.caption(f"Creates {as_markdown(visible(job.product.removeprefix(home)))}{where}")
     with st.container(horizontal=True):
         if job.resumes is not None:
             link_to("jobs", f"Resumes job {job.resumes}", icon=":material/history:", job=str(job.resumes))
@@ -250,27 +250,25 @@ def _facts(visit: Visit, job: Job) -> None:
             label = f"Job {following.number} resumes this one"
             link_to("jobs", label, icon=":material/resume:", job=str(following.number))
         if job.kind is JobKind.IMPROVE and job.state is JobState.DONE and job.collection is not None:
-            link_to("judge", "Apply it, or take it back", icon=":material/bolt:", collection=job.collection)
+            link_to("judge", "Apply or undo it", icon=":material/bolt:", collection=job.collection)
 
 
 def _live(visit: Visit, job: Job, show: Callable[[Job], None]) -> None:
-    """Show something of a job, again and again while it is at work."""
+    """Show something of a job, refreshed while it is running."""
 
     @st.fragment(run_every=None if job.state.ended else 2.0)
     def look() -> None:
-        with telling_errors():
+        with showing_errors():
             show(job if job.state.ended else jobs_of(visit).get(job.number))
 
     look()
 
 
 def _curves(job: Job) -> None:
-    """A chart for each, two in a row where there is room; what the dev set says is dashed and dotted."""
+    """Draw the charts, two in a row if there are several; the dev set's lines are dashed with points."""
     drawn = curves(metrics_of(job))
     if not drawn:
-        st.caption(
-            "It ended before its first step." if job.state.ended else "They begin with the first steps."
-        )
+        st.caption("It ended before its first step." if job.state.ended else "Shown after the first steps.")
         return
     columns = st.columns(2 if len(drawn) > 1 else 1)
     for place, (title, points) in enumerate(drawn.items()):
@@ -282,7 +280,7 @@ def _curves(job: Job) -> None:
 def _log(job: Job) -> None:
     lines = job.log(last=_LOG_LINES)
     if not lines:
-        st.caption("It has said nothing.")
+        st.caption("The log is empty.")
         return
     if len(lines) == _LOG_LINES:
         st.caption(f"The last {_LOG_LINES} lines; all are in {as_markdown(str(job.folder.log_file))}")
@@ -292,7 +290,7 @@ def _log(job: Job) -> None:
 
 def _removing(visit: Visit, job: Job) -> None:
     with st.popover("Remove this job", icon=":material/delete:"):
-        st.markdown("It is forgotten, with its log. What it made stays.")
+        st.markdown("Removes the job and its log. Its results are kept.")
         if st.button("Remove", key=f"jobs_remove-{job.number}", type="primary"):
             visit.check_writing()
             jobs_of(visit).remove(job.number)

@@ -1,1 +1,1 @@
-"""Judging passages by keyboard, and rankings without knowing whose they are."""
+"""The page Judge: judging passages by keyboard, without knowing which ranking found them."""

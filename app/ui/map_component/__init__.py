@@ -1,1 +1,1 @@
-"""The map in the page: points by WebGL, named clusters, and what a lasso or a box was drawn around."""
+"""The map view: points drawn with WebGL, named clusters, and selection with a lasso or box."""

@@ -1,6 +1,6 @@
-// The map in the page: what the shared script draws, with tools that select, and what was chosen told to Python.
+// The map view: drawn by the shared script, with selection tools; sends selections to Python.
 const views = new WeakMap();  // by shadow root
-const left = new Map();  // how each map stood when it was last looked at, by key
+const left = new Map();  // the last state of each map, by key
 
 export default function ({ data, parentElement: root, setStateValue }) {
   let own = views.get(root), board = root.getElementById("map");
@@ -9,19 +9,19 @@ export default function ({ data, parentElement: root, setStateValue }) {
     if (own.board === board) { board = own.untouched.cloneNode(true); own.board.replaceWith(board); }
     own = undefined;
   }
-  if (!own) { own = begun(root, board, data); views.set(root, own); }
+  if (!own) { own = createView(root, board, data); views.set(root, own); }
   own.tell = setStateValue;
-  own.heard(data);
-  const call = ++own.calls;  // a call that Streamlit takes back must not end what a later one shows
+  own.update(data);
+  const call = ++own.calls;  // cleaning up an earlier call must not end a later one's view
   return () => { if (own.calls === call) { own.end(); if (views.get(root) === own) views.delete(root); } };
 }
 
-function begun(root, board, data) {
+function createView(root, board, data) {
   const $ = (id) => root.getElementById(id);
   const own = { board, untouched: board.cloneNode(true), of: data.of, tell: () => {}, calls: 0, ended: false };
   let shown = null, tool = "move", outline = [], drawing = [], last = data, lit = null, dark = null, hinting = 0;
 
-  own.heard = (next) => {
+  own.update = (next) => {
     last = next;
     board.style.setProperty("--height", next.height + "px");
     const was = dark;
@@ -79,7 +79,7 @@ function begun(root, board, data) {
       const line = getComputedStyle(board).getPropertyValue("--accent").trim() || colours.text;
       trace(pen, drawing.length ? drawing : outline, shown.onScreen, line);
     },
-    wheel(event) {  // the page below has to scroll, too
+    wheel(event) {  // otherwise the wheel scrolls the page
       if (event.ctrlKey || event.metaKey || root.activeElement === shown.canvas) return true;
       $("wheel").hidden = false;
       clearTimeout(hinting);
@@ -94,7 +94,7 @@ function begun(root, board, data) {
   });
   wait.then((map) => {
     if (own.ended) return;
-    if (!map.text) $("search").title = "Of so many passages, titles and metadata are searched here";
+    if (!map.text) $("search").title = "With this many passages, only titles and metadata are searched";
     if (board.clientWidth <= 760) $("legend-box").open = false;
     dark = isDark(board); board.classList.toggle("dark", dark);
     shown = mapView(root, map, told);
@@ -109,7 +109,7 @@ function begun(root, board, data) {
     select(last.outline, false);
     board.dataset.ready = data.of;
   }).catch((error) => {
-    $("trouble").textContent = "This browser cannot unpack the map: take one of 2023 or newer. (" + error.message + ")";
+    $("trouble").textContent = "This browser cannot show the map. Use one from 2023 or later. (" + error.message + ")";
     $("trouble").hidden = false;
   });
 

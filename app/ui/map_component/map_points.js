@@ -1,4 +1,4 @@
-// Unpacks the points: a digest of 16 characters, then gzip of a length, a JSON text and the arrays it points at.
+// Unpacks the points: a 16-character digest, then, gzipped, the length of a JSON text, the text and its arrays.
 const arrays = { f4: Float32Array, f8: Float64Array, i4: Int32Array };
 async function unpacked(packed) {
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
@@ -14,7 +14,7 @@ export default function ({ data }) {
   const digest = new TextDecoder().decode(data.subarray(0, 16)), { kept, awaited } = shelf;
   const map = kept.get(digest) ?? unpacked(data.slice(16));
   kept.delete(digest); kept.set(digest, map);
-  if (kept.size > 4) kept.delete(kept.keys().next().value);  // the one that was left longest ago
+  if (kept.size > 4) kept.delete(kept.keys().next().value);  // the least recently used one
   for (const tell of awaited.get(digest) ?? []) tell(map);
   awaited.delete(digest);
 }

@@ -1,6 +1,6 @@
 // Lasso and box: an outline in the map's units, drawn over it, and the points inside.
 const mostCorners = 300;
-// As `polygon.py` reckons it, so that what is shown is what is taken.
+// The same algorithm as `inside` in show_map.py, so that both select the same points.
 function insideOf(outline, x, y) {
   const found = new Uint8Array(x.length);
   if (outline.length < 3) return found;
@@ -19,7 +19,7 @@ function insideOf(outline, x, y) {
   }
   return found;
 }
-// A drag that draws: begun at a place of the screen; done(outline) hears the corners in the map's units.
+// A drag that draws an outline, from a screen position; done(outline) gets its corners in map units.
 function outlining(kind, begun, view, drawn, done) {
   let path = [begun];
   const corners = () => kind === "lasso" ? path : [path[0], [path.at(-1)[0], path[0][1]], path.at(-1), [path[0][0], path.at(-1)[1]]];

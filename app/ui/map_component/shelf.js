@@ -1,2 +1,2 @@
-// Where one component leaves the points and the other finds them: by digest, a promise of each.
+// Shared by the two components: promises of the points, by digest.
 const shelf = (globalThis[Symbol.for("nearsay.maps")] ??= { kept: new Map(), awaited: new Map() });

@@ -1,4 +1,4 @@
-"""A map on the page: packed for the browser, drawn there, and what was chosen on it."""
+"""The map on the page: packing it for the browser, drawing it, and reading the selection."""
 
 import gzip
 import hashlib
@@ -20,29 +20,29 @@ from nearsay.indexer.maps.drawing import Drawing, map_content
 if TYPE_CHECKING:
     from streamlit.components.v2.types import ComponentRenderer
 
-MOST_POINTS = 30_000  # of more a sample is drawn: of a million it is there in 2.1 s instead of 2.7
+MOST_POINTS = 30_000  # larger maps are sampled: for a million points that takes 2.1 s instead of 2.7
 _PREVIEW = 120  # characters of a title and of a text
-LONGEST = _PREVIEW + 1  # of a text that has to be known: with one more it is cut
-_MOST_TEXTS = 20_000  # of more points only titles are sent
-_MOST_VALUES = 1_000  # of a field of categories, where no texts are sent
+LONGEST = _PREVIEW + 1  # characters to load; one more than shown tells whether to cut
+_MOST_TEXTS = 20_000  # with more points, only titles are sent
+_MOST_VALUES = 1_000  # of a categorical field, if no texts are sent
 _DIGEST = 16  # characters
-_ALIGNED = 8  # bytes; a browser reads arrays of numbers at multiples of their size alone
+_ALIGNED = 8  # bytes; typed arrays need aligned offsets
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedMap:
-    """A drawing, and the same for the browser."""
+    """A drawing and its packed form for the browser."""
 
     drawn: Drawing
     packed: bytes  # the digest, then what `map_points.js` unpacks
-    digest: str  # of what is packed: maps of the same are the same
+    digest: str  # identifies the packed content
 
     def __len__(self) -> int:
         return len(self.drawn)
 
 
 def packed_map(drawn: Drawing) -> PackedMap:
-    """Pack a drawing; up to 20,000 passages with the first 120 characters of each, beyond only titles."""
+    """Pack a drawing: up to 20,000 passages with 120 characters of text each, beyond that only titles."""
     with_texts = len(drawn) <= _MOST_TEXTS
     content = map_content(
         drawn,
@@ -50,7 +50,7 @@ def packed_map(drawn: Drawing) -> PackedMap:
         text_length=_PREVIEW if with_texts else 0,
         most_values=None if with_texts else _MOST_VALUES,
     )
-    if not with_texts:  # something has to be said of each
+    if not with_texts:  # every point needs a label
         titles = zip(content["title"], drawn.rows, strict=True)
         content["title"] = [title or row.text[:_PREVIEW] for title, row in titles]
     body = gzip.compress(_written(content), 5, mtime=0)
@@ -59,9 +59,9 @@ def packed_map(drawn: Drawing) -> PackedMap:
 
 
 def _written(content: dict[str, Any]) -> bytes:
-    """The length of a JSON text (32 bits, little-endian), the text, and the arrays that it points at.
+    """Return the length of a JSON text (32 bits, little-endian), the text, and the arrays it refers to.
 
-    In it an array is {"kind": "f4", "from": bytes after the text's end, "count": 3}; all begin at multiples
+    An array is written as {"kind": "f4", "from": offset after the text, "count": 3}; all begin at multiples
     of eight bytes of the whole.
     """
     parts: list[bytes] = []
@@ -86,10 +86,10 @@ def _written(content: dict[str, Any]) -> bytes:
 
 
 def inside(places: NDArray[np.float32], outline: Sequence[tuple[float, float]]) -> NDArray[np.bool_]:
-    """Whether each point lies inside; an outline that crosses itself holds all that it goes around.
+    """Return whether each point is inside; an outline that crosses itself contains all that it goes around.
 
-    places:  (n, 2)
-    outline: its corners, the last being joined to the first; of fewer than three nothing lies inside
+    places: (n, 2)
+    outline: its corners; the last is joined to the first; with fewer than three, no point is inside
     returns: (n,)
 
     The winding number, by the crossings of the line to the right of each point: Sunday, Practical Geometry
@@ -119,19 +119,19 @@ Outline = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Selection:
-    """Equal only to itself."""
+    """What is selected on the map; equal only to itself."""
 
-    places: NDArray[np.int64]  # which of the drawing's points, rising; `drawn.rows[place]` is the passage
-    passages: NDArray[np.int64]  # their numbers, rising
-    chosen: int | None  # the place of the point that was clicked
-    outline: Outline  # in the map's units; empty: nothing was drawn
+    places: NDArray[np.int64]  # positions in `drawn.rows`, ascending
+    passages: NDArray[np.int64]  # their numbers, ascending
+    chosen: int | None  # position of the point that was clicked
+    outline: Outline  # in map units; empty: no outline
 
     def __len__(self) -> int:
         return int(self.places.size)
 
 
 def selection_of(shown: PackedMap, state: Mapping[str, object]) -> Selection:
-    """What the browser's answer means; what is no answer about this very map means nothing was chosen.
+    """Return the selection in the browser's state; empty if that is invalid or of another map.
 
     state: {"selection": {"of": digest, "outline": [[x, y], …]}, "chosen": {"of": digest, "place": 3}}
     """
@@ -150,7 +150,7 @@ def _about(shown: PackedMap, answer: object) -> Mapping[str, object]:
 
 
 def _outline(found: object) -> Outline:
-    """Corners that a browser sent; anything else than a short list of pairs of numbers is none."""
+    """Return the corners from the browser; () for anything but a short list of pairs of finite numbers."""
     if not isinstance(found, list) or len(found) > _MOST_CORNERS:
         return ()
     corners = []
@@ -175,13 +175,13 @@ def show_map(
     height: int = 600,
     highlight: Sequence[int] | NDArray[np.int64] | None = None,
 ) -> Selection:
-    """Draw a map that can be moved, searched, coloured and selected from; the selection as it now stands.
+    """Draw a map that can be moved, searched, coloured and selected from; returns the current selection.
 
-    key:       names the map on the page; its selection lives as long as it is shown
-    height:    of the map, pixels; on a narrow screen less
-    highlight: numbers of passages that stand out; None = all are alike
+    key: identifies the map on the page; its selection is kept while it is shown
+    height: of the map in pixels; less on a narrow screen
+    highlight: numbers of passages to highlight; None: no highlighting
 
-    The points travel to a browser once and not again when the page runs anew.
+    The points are sent to a browser once, not in every rerun.
     """
     before = st.session_state.get(key)
     outline = selection_of(shown, before).outline if isinstance(before, dict) else ()
@@ -204,18 +204,18 @@ def show_map(
 
 
 def _places(shown: PackedMap, passages: Sequence[int] | NDArray[np.int64]) -> list[int]:
-    """Where passages stand among the drawing's; what is not drawn is left out."""
+    """Return the positions of these passages in the drawing; those not drawn are omitted."""
     found: list[int] = np.flatnonzero(np.isin(shown.drawn.ids, np.asarray(passages, dtype=np.int64))).tolist()
     return found
 
 
 def _nothing() -> None:
-    """What Streamlit wants for each part of an answer."""
+    """The callback that Streamlit requires for each part of the state."""
 
 
 @cache
 def _points_component() -> "ComponentRenderer":
-    """What holds the points in the browser; nothing is seen of it."""
+    """The invisible component that holds the points in the browser."""
     return st.components.v2.component("nearsay_map_points", js=_part("shelf.js") + _part("map_points.js"))
 
 

@@ -1,1 +1,1 @@
-"""The page Search: a question, and the passages that answer it."""
+"""The page Search: a query and its results."""

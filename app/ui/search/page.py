@@ -1,4 +1,4 @@
-"""The page Search: a question, and the passages that answer it, as cards with what can be done with each."""
+"""The page Search: a query and its results, as cards with actions."""
 
 import re
 import time
@@ -14,17 +14,17 @@ from nearsay.app.ui.asked import (
     PAGE,
     Asked,
     ask,
-    begin_anew,
     hand_filter,
     is_empty,
-    keep_choices,
-    keep_likeness,
-    tell_what_was_cut,
+    report_truncation,
+    set_choices,
+    set_likeness,
+    show_first_page,
 )
 from nearsay.app.ui.card import SCORE_HELP, card_html, judge_buttons, judged_of
 from nearsay.app.ui.controls import as_note
 from nearsay.app.ui.download import csv_bytes, json_lines_bytes, offer_download
-from nearsay.app.ui.errors import say_error, telling_errors
+from nearsay.app.ui.errors import show_error, showing_errors
 from nearsay.app.ui.escaping import as_html, as_markdown, distinct_labels
 from nearsay.app.ui.filters import cluster_names, show_chosen, show_filters
 from nearsay.app.ui.full_document import open_document
@@ -41,13 +41,13 @@ from nearsay.indexer.query.explain import matched_terms
 from nearsay.indexer.query.hit import Explanation
 from nearsay.indexer.writing.overview import CollectionOverview
 
-_MOST_EXPLAINED = 300  # pages of a few hits, of everybody who looks
+_MOST_EXPLAINED = 300  # cached batches of hits, of all sessions
 
 
 def explained(collection: Collection, query: str, hits: Sequence[Hit]) -> list[Explanation]:
-    """Why each hit matched the query; at once where somebody asked lately.
+    """Return why each hit matched the query, from a cache if it was computed recently.
 
-    The encoder, the texts and the scores that were found are what an explanation depends on: they name it.
+    The key is all that an explanation depends on: the encoder, the texts and the scores.
     """
     if not hits:
         return []
@@ -63,17 +63,17 @@ def _explained(
     _collection: Collection,
     _hits: Sequence[Hit],
 ) -> list[Explanation]:
-    del fingerprint, parts  # what names the entry
+    del fingerprint, parts  # part of the cache's key
     return _collection.explain(query, _hits)
 
 
-_AT_ONCE = 5  # hits that are explained together: the first are shaded while others wait
+_AT_ONCE = 5  # hits explained together, so that the first are shaded early
 
 
 def show_cards(
     visit: Visit, asked: Asked, hits: Sequence[Hit], judged: Mapping[tuple[str, int], bool]
 ) -> Callable[[], None]:
-    """Draw the cards; what is returned shades them, which takes longer and can wait for everything else."""
+    """Draw the cards; the returned function shades them, which takes longer and is called last."""
     mode = None if asked.like else asked.mode
     query = "" if asked.like else asked.query
     terms = matched_terms(query, [(hit.title, hit.text) for hit in hits])
@@ -102,7 +102,7 @@ def show_cards(
 def _actions(
     visit: Visit, asked: Asked, hit: Hit, mode: SearchMode | None, judged: Mapping[tuple[str, int], bool]
 ) -> "st.delta_generator.DeltaGenerator":
-    """The buttons of a card; where its details go."""
+    """Draw the buttons of a card; returns the container for its details."""
     key = f"{hit.id} {hit.passage}"
     with st.container(horizontal=True, gap="small"):
         if mode is not None:
@@ -121,14 +121,13 @@ def _actions(
             return st.container()
 
 
-@telling_errors()
+@showing_errors()
 def _tell_if_gone(visit: Visit, id_: str) -> None:
-    """Of a document that was removed since it was found: there is no card of it any more when this ends."""
+    """Report a document that was deleted since the search; its card is not drawn again after this run."""
     visit.collection.document(id_)
 
 
 def _explain(place: "st.delta_generator.DeltaGenerator", hit: Hit, why: Explanation | None) -> None:
-    """Why it is here, and what it comes from."""
     lineage = hit.lineage
     with place:
         if why is not None:
@@ -137,7 +136,7 @@ def _explain(place: "st.delta_generator.DeltaGenerator", hit: Hit, why: Explanat
             if why.matched:
                 st.markdown(f"**Words of the query** {as_markdown(', '.join(why.matched))}")
             if not why.exact:
-                st.caption("The shading is an approximation: this encoder's similarity is no sum over words.")
+                st.caption("The shading is approximate: this encoder's similarity is not a sum over words.")
             if why.seen < len(hit.text.rstrip()):
                 st.caption(f"The encoder read the first {why.seen:,} of {len(hit.text):,} characters.")
         st.markdown(
@@ -151,18 +150,18 @@ def _explain(place: "st.delta_generator.DeltaGenerator", hit: Hit, why: Explanat
         st.caption(as_markdown(searched))
         if hit.scores.word_share is not None:
             st.caption(
-                f"By words it scores {hit.scores.word_share:.2f} times what a passage of average length gets "
-                "that has the query's five rarest words once each; above 0.4 that adds to the cosine."
+                f"Its BM25 score is {hit.scores.word_share:.2f} times that of a passage of average length "
+                "that has the query's five rarest words once each; above 0.4 this adds to the cosine."
             )
         st.caption(SCORE_HELP)
 
 
 _TITLE, _TEXT = 60, 300  # characters
-_SHOWN = 3  # documents whose beginnings are shown
+_SHOWN = 3  # documents shown with the beginning of their text
 
 
 def show_likeness(visit: Visit, asked: Asked) -> None:
-    """What the results are like, and not like; each can be taken away, and ids be added."""
+    """Show the documents that results should be like, or not like; ids can be removed and added."""
     documents = {id_: _document(visit, id_) for id_ in (*asked.like, *asked.unlike)}
     names = distinct_labels({id_: _called(id_, one) for id_, one in documents.items()})
     with st.container(border=True):
@@ -171,7 +170,7 @@ def show_likeness(visit: Visit, asked: Asked) -> None:
             one = documents[id_]
             if one is not None:
                 called, text = _called(id_, one), beginning(one.text, _TEXT)
-                named = not text.startswith(called.removesuffix("…").rstrip())  # else by its own first words
+                named = not text.startswith(called.removesuffix("…").rstrip())  # else it begins with it
                 title = f"<strong>{as_html(called)}</strong>" if named else ""
                 st.html(f'<div class="ns-liked">{title}<div>{as_html(text)}</div></div>')
         left, right = st.columns(2)
@@ -187,53 +186,53 @@ def show_likeness(visit: Visit, asked: Asked) -> None:
                     format_func=lambda id_: names.get(id_, id_),
                     accept_new_options=True,
                     placeholder="A document's id",
-                    help="Documents count by the mean of their passages; what they say not to be like counts "
-                    "three tenths of that.",
+                    help="Each document is represented by the mean of its passages. Documents under “Not "
+                    "like” are weighted 0.3.",
                     on_change=_changed,
                 )
         st.button(
             "Back to the search",
             icon=":material/arrow_back:",
             type="tertiary",
-            on_click=keep_likeness,
+            on_click=set_likeness,
             args=((), ()),
         )
 
 
 def like_buttons(asked: Asked, id_: str, key: str) -> None:
-    """More like a document, or less; `key`: of the card that they stand on."""
+    """Draw buttons for more or fewer results like a document; key: of its card."""
     like, unlike = ([one for one in side if one != id_] for side in (asked.like, asked.unlike))
     more = ("More like this", "like", ":material/read_more:", ([*like, id_], unlike))
     less = ("Not like this", "unlike", ":material/block:", (like, [*unlike, id_]))
     for label, name, icon, sides in (more, less) if asked.like else (more,):
-        st.button(label, f"{name} {key}", icon=icon, type="tertiary", on_click=keep_likeness, args=sides)
+        st.button(label, f"{name} {key}", icon=icon, type="tertiary", on_click=set_likeness, args=sides)
 
 
 def _changed() -> None:
-    keep_likeness(st.session_state["Like chosen"], st.session_state["Not like chosen"])
+    set_likeness(st.session_state["Like chosen"], st.session_state["Not like chosen"])
 
 
 def _document(visit: Visit, id_: str) -> StoredDocument | None:
     try:
         return visit.collection.document(id_)
-    except NearsayError:  # the search says what is wrong with it
+    except NearsayError:  # the search reports the error
         return None
 
 
 def _called(id_: str, document: StoredDocument | None) -> str:
-    """What a document is called: plain text, since the widget shows it as it is."""
+    """Return a label in plain text, since the widget does not render Markdown."""
     called = "" if document is None else headline(document.title, id_, document.text)
     return beginning(called, _TITLE) or id_
 
 
-_SHORTEST, _LONGEST = 12, 90  # characters of a query that a person would type
+_SHORTEST, _LONGEST = 12, 90  # characters of a typical query
 _SENTENCE = re.compile(r"(?<=[.!?])\s")
 
 
 def example_queries(passages: Iterable[tuple[str, str]], count: int = 3) -> list[str]:
-    """The first titles, or first sentences, that read like a query; different ones.
+    """Return the first distinct titles, or first sentences, that look like a query.
 
-    passages: title and text of each, the most telling first
+    passages: title and text of each, best first
     """
     found: dict[str, str] = {}
     for title, text in passages:
@@ -246,23 +245,23 @@ def example_queries(passages: Iterable[tuple[str, str]], count: int = 3) -> list
 
 
 def _query(text: str) -> str:
-    """The text on one line without its full stop; "" if it is too short or too long."""
+    """Return the text on one line without its full stop; "" if it is too short or too long."""
     plain = " ".join(text.split()).rstrip(".")
     return plain if _SHORTEST <= len(plain) <= _LONGEST else ""
 
 
 _LOOKED_AT = 60  # documents
-_CLUSTERED = 200_000  # passages: in more, central passages take a moment to find
+_CLUSTERED = 200_000  # passages; in larger collections finding central passages is slow
 
 
 def no_query(visit: Visit, overview: CollectionOverview) -> None:
-    """What is in the collection, and queries to begin with."""
+    """Show what is in the collection, and example queries."""
     one = overview.documents == 1
     encoder = "" if overview.live is None else f", encoded by {as_markdown(overview.live.encoder.name)}"
     st.markdown(
         f"**{as_markdown(overview.name)}** holds {overview.documents:,} document{'' if one else 's'} in "
         f"{overview.passages:,} passage{'' if overview.passages == 1 else 's'}{encoder}. "
-        "Ask in your own words: what means nearly the same is found, whatever words it uses."
+        "Search in your own words: passages with a similar meaning are found, whatever words they use."
     )
     examples = example_queries(telling(visit, overview))
     if examples:
@@ -280,15 +279,15 @@ def no_query(visit: Visit, overview: CollectionOverview) -> None:
 
 
 def no_hits(asked: Asked) -> None:
-    """What to try where nothing was found, which a note of the search has said with its reason."""
+    """Offer other searches if there are no results; a note of the search has given the reason."""
     if asked.where:
         st.button("Search without the filter", on_click=_unfiltered, icon=":material/filter_alt_off:")
     if asked.mode is SearchMode.LEXICAL and not asked.like:
-        st.button("Search by meaning, too", on_click=_by_meaning, icon=":material/search:")
+        st.button("Also search by meaning", on_click=_by_meaning, icon=":material/search:")
 
 
 def telling(visit: Visit, overview: CollectionOverview) -> Iterator[tuple[str, str]]:
-    """Title and text of passages that show what there is: the most central ones, then the first documents."""
+    """Return title and text of representative passages: central ones of clusters, then first documents."""
     if overview.clusters and overview.passages <= _CLUSTERED:
         clusters = [each for each in visit.collection.explore.clusters().clusters if each.level == 0]
         yield from ((one.title, one.text) for each in clusters for one in each.central[:1])
@@ -297,27 +296,31 @@ def telling(visit: Visit, overview: CollectionOverview) -> Iterator[tuple[str, s
 
 def _take(query: str) -> None:
     st.session_state["q"] = query
-    begin_anew()
+    show_first_page()
 
 
 def _unfiltered() -> None:
-    keep_choices({})
+    set_choices({})
     st.session_state["where"] = ""
 
 
 def _by_meaning() -> None:
     st.session_state["mode"] = str(SearchMode.HYBRID)
-    begin_anew()
+    show_first_page()
 
 
 def search_arguments(name: str, asked: Asked) -> list[str]:
-    """The same as a command: what stands behind `nearsay`."""
-    said: dict[str, Any] = {"limit": asked.k, "where": asked.where or None, "by_document": asked.by_document}
+    """Return the arguments of `nearsay` for the same search."""
+    options: dict[str, Any] = {
+        "limit": asked.k,
+        "where": asked.where or None,
+        "by_document": asked.by_document,
+    }
     if asked.like:
         ids = [f"--id={id_}" for id_ in asked.like] + [f"--not={id_}" for id_ in asked.unlike]
-        return ["similar", *ids, *options_of(said), "--", name]
-    said |= {"mode": str(asked.mode), "explain": asked.shade}
-    return ["search", *options_of(said), "--", name, asked.query]
+        return ["similar", *ids, *options_of(options), "--", name]
+    options |= {"mode": str(asked.mode), "explain": asked.shade}
+    return ["search", *options_of(options), "--", name, asked.query]
 
 
 COLUMNS = ("rank", "score", "cosine", "bm25", "id", "passage", "title", "text")
@@ -325,7 +328,7 @@ _MOST_FIELDS = 100
 
 
 def csv_of(hits: Sequence[Hit]) -> bytes:
-    """A header and a line a hit; each metadata field is a column, of more than a hundred the commonest."""
+    """Return the hits as CSV with a column for each metadata field, at most the hundred most frequent."""
     fields = {f"metadata.{name}": name for name in _fields(hits)}
     rows = [
         {
@@ -340,12 +343,12 @@ def csv_of(hits: Sequence[Hit]) -> bytes:
 
 
 def json_lines_of(hits: Iterable[Hit]) -> bytes:
-    """A JSON object a hit, as `nearsay search --json` prints it."""
+    """Return the hits as JSON lines, as `nearsay search --json` prints them."""
     return json_lines_bytes(hit.to_json() for hit in hits)
 
 
 def _fields(hits: Sequence[Hit]) -> list[str]:
-    """The metadata's fields in the order in which they first come."""
+    """Return the most frequent metadata fields, in order of first appearance."""
     counts: dict[str, int] = {}
     for hit in hits:
         for name in hit.metadata:
@@ -358,13 +361,14 @@ _MOST = 10_000
 
 
 def offer_export(search: Callable[[int], Hits], name: str, k: int) -> None:
-    """Two buttons that make a file when they are pressed.
+    """Draw two buttons that generate a file when they are clicked.
 
-    search: gives the k best; name: of the file, without its ending
+    search: returns the k best
+    name: of the file, without its ending
     """
     with st.popover("Export", icon=":material/download:", help="The results as a file."):
-        count = st.number_input("Results", 1, _MOST, k, key=f"export {k}", help="The best so many.")
-        spreadsheets = "For spreadsheets. A text that one would compute gets an apostrophe before it."
+        count = st.number_input("Results", 1, _MOST, k, key=f"export {k}", help="The number of best results.")
+        spreadsheets = "For spreadsheets. Text that looks like a formula gets a leading apostrophe."
         with st.container(horizontal=True):
             for label, ending, tip, write in (
                 ("CSV", "csv", spreadsheets, csv_of),
@@ -387,7 +391,7 @@ def show(visit: Visit) -> None:
     overview = visit.collection.overview()
     with st.sidebar:
         st.markdown(
-            "**Filters**", help="Counts are of documents under the other filters, whatever the query."
+            "**Filters**", help="Counts are of documents that match the other filters, whatever the query."
         )
         widgets = st.container()
     controls = st.container()
@@ -404,14 +408,14 @@ def show(visit: Visit) -> None:
     else:
         no_query(visit, overview)
     looks = visit.collection.fields()
-    with widgets, telling_errors():
+    with widgets, showing_errors():
         show_filters(visit, looks, asked.choices, expert, clusters, overview.documents)
     if finish is not None:
         finish()
 
 
 def _results(visit: Visit, asked: Asked) -> Callable[[], None] | None:
-    """Search, and draw what was found; what is left to do when everything else is drawn."""
+    """Search and draw the results; the returned function is called when everything else is drawn."""
 
     def search(k: int) -> Hits:
         where = asked.where or None
@@ -428,13 +432,13 @@ def _results(visit: Visit, asked: Asked) -> Callable[[], None] | None:
         with st.spinner("Searching …"):
             hits = search(asked.k)
     except NearsayError as error:
-        say_error(error)
+        show_error(error)
         return None
     seconds = time.perf_counter() - begun
     for note in hits.notes:
         st.info(as_markdown(as_note(note)), icon=":material/info:")
     if not asked.like and asked.mode is not SearchMode.LEXICAL:
-        tell_what_was_cut(visit, visit.collection.snapshot().generation, asked.query)
+        report_truncation(visit, visit.collection.snapshot().generation, asked.query)
     if not hits:
         no_hits(asked)
         return None
@@ -462,12 +466,11 @@ def _summary(hits: Hits, first: int, last: int, seconds: float) -> str:
 
 
 def _leaf(first: int, count: int) -> None:
-    """Buttons to the results before and after."""
     with st.container(horizontal=True):
         if first > 1:
-            st.button("Earlier", icon=":material/chevron_left:", on_click=_go_to, args=(first - PAGE,))
+            st.button("Previous", icon=":material/chevron_left:", on_click=_go_to, args=(first - PAGE,))
         if first + PAGE <= count:
-            st.button("Further", icon=":material/chevron_right:", on_click=_go_to, args=(first + PAGE,))
+            st.button("Next", icon=":material/chevron_right:", on_click=_go_to, args=(first + PAGE,))
 
 
 def _go_to(first: int) -> None:

@@ -1,1 +1,1 @@
-"""The page Training: forms that start a vocabulary, a pretraining or a fine-tuning."""
+"""The page Training: forms that train a vocabulary, pretrain a BERT, and fine-tune or adapt an encoder."""

@@ -1,4 +1,4 @@
-"""Choosing files to learn from: uploaded, used before, on this machine, or made of what the library holds."""
+"""Choosing training files: uploaded, used before, on the server, or exported from the library."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ _SHOWN, _CHARACTERS = 5, 200
 
 
 def show_texts(paths: Sequence[Path]) -> None:
-    """How many files and bytes there are, and the first texts."""
+    """Show number and size of the files, and the first texts."""
     if not paths:
         return
     seen = look_at([str(path) for path in paths], ReadOptions(metadata=()))
@@ -32,38 +32,38 @@ def show_texts(paths: Sequence[Path]) -> None:
     shown = [beginning(document.text, _CHARACTERS) for document in seen.documents[:_SHOWN]]
     st.dataframe({"text": shown}, hide_index=True, width="stretch")
     notes = "\n".join([*seen.notes, *map(str, seen.faults)])
-    for path in paths:  # where they were kept is no matter
+    for path in paths:  # users need not see the folder
         notes = notes.replace(f"{path.parent}/", "")
     for note in notes.splitlines():
         st.caption(as_markdown(note))
 
 
 def submitted(label: str, files: Sequence[Path]) -> bool:
-    """The button of a form that learns from files: whether it was pressed."""
+    """Draw the submit button of a training form; returns whether it was clicked."""
     asked = st.form_submit_button(label, type="primary", disabled=not files)
     if not files:
-        st.caption("Choose first, above, what it learns from.")
+        st.caption("First choose the training data above.")
     return asked
 
 
 _UPLOAD, _KEPT, _PATH, _JUDGED, _SAMPLE, _COLLECTION = (
     "Upload",
     "Used before",
-    "On this machine",
+    "On the server",
     "Judgements",
     "Samples",
     "This collection",
 )
 _SAMPLES = {
-    "scored-pairs": "scored pairs: how alike two sentences are",
-    "nli": "premises with hypotheses that follow, may be, or cannot be",
-    "triplets": "a sentence, a paraphrase, and one that only looks alike",
+    "scored-pairs": "scored pairs: sentences with a similarity score",
+    "nli": "NLI: premises with entailed, neutral and contradicting hypotheses",
+    "triplets": "triplets: a sentence, a paraphrase, and a hard negative",
 }
-_WRITTEN_AT_ONCE = 50_000  # documents of a collection that are written out while the page waits
+_WRITTEN_AT_ONCE = 50_000  # documents that are exported while the page waits
 
 
 def choose_examples(visit: Visit, key: str) -> list[Path]:
-    """Files of sentence examples; none before something is chosen."""
+    """Return the chosen files of sentence examples; [] while none is chosen."""
     offers = _offers(visit)
     judged = None if visit.name is None else visit.collection.judgements.counts()
     if judged is not None and judged.judgements:
@@ -73,13 +73,13 @@ def choose_examples(visit: Visit, key: str) -> list[Path]:
         return _judged(visit, judged)
     if chosen == _SAMPLE:
         name = pick("Sample", _SAMPLES, f"{key}_sample")
-        st.caption("A few hundred rows: enough to see how training goes, not to make a good encoder.")
+        st.caption("A few hundred rows: enough to try training, too few for a good encoder.")
         return [sample_file(name)]
     return _files(visit, key, chosen)
 
 
 def choose_texts(visit: Visit, key: str) -> list[Path]:
-    """Files or folders of plain text, or the texts of the collection; none before something is chosen."""
+    """Return the chosen files or folders of plain text, or the collection's texts; [] if none is chosen."""
     offers = _offers(visit)
     if visit.name is not None:
         offers.append(_COLLECTION)
@@ -87,20 +87,20 @@ def choose_texts(visit: Visit, key: str) -> list[Path]:
     if chosen == _COLLECTION:
         return _texts_of_collection(visit, key)
     if chosen == _SAMPLE:
-        st.caption("660 short passages: enough to see how it goes, too little to learn a language from.")
+        st.caption("660 short passages: enough to try pretraining, too few to learn a language.")
         return [sample_folder() / "corpus.jsonl"]
     return _files(visit, key, chosen)
 
 
 def keep_upload(visit: Visit, label: str, key: str) -> list[Path]:
-    """A place to drop files; they are checked by content, and kept until somebody removes them."""
-    help_ = f"At most {visit.settings.largest_upload} MB each. They stay in the library's folder."
+    """Draw an uploader; files are checked by content, and kept until they are removed."""
+    help_ = f"At most {visit.settings.largest_upload} MB each. They are kept in the library's folder."
     files = st.file_uploader(label, list(UPLOAD_TYPES), accept_multiple_files=True, key=key, help=help_)
     before: dict[str, Path] = st.session_state.get(f"{key}_places", {})
     now: dict[str, Path] = {}
     for file in files:
         visit.check_writing()
-        place = before.get(file.file_id)  # looked at once, not at every rerun
+        place = before.get(file.file_id)  # checked once, not in every rerun
         if place is None or not place.is_file():
             check_content(file.name, file, largest=visit.settings.largest_upload * 2**20)
             place = TrainingFiles(visit.library.store.folder).keep(file.name, file)
@@ -110,7 +110,7 @@ def keep_upload(visit: Visit, label: str, key: str) -> list[Path]:
 
 
 def kept_files(visit: Visit) -> dict[str, str]:
-    """What was uploaded before: its place, and its name with its size."""
+    """Return labels of files uploaded before, by path."""
     files = TrainingFiles(visit.library.store.folder).list()
     return distinct_labels(
         {str(file): f"{file.name}, {size_words(file.stat().st_size)}" for file in files},
@@ -119,7 +119,7 @@ def kept_files(visit: Visit) -> dict[str, str]:
 
 
 def typed_paths(visit: Visit, label: str, key: str, help_: str) -> list[Path]:
-    """Files or folders on the machine that serves the page, a line each; BadInputError for a wrong one."""
+    """Return files or folders on the server, one per line. Raises BadInputError if one does not exist."""
     visit.check_naming_files()
     typed = st.text_area(label, key=key, help=help_, height=80, placeholder="/home/me/texts")
     return [visit.server_path(line) for line in typed.splitlines() if line.strip()]
@@ -147,15 +147,15 @@ def _files(visit: Visit, key: str, chosen: str) -> list[Path]:
             st.rerun()
         return [Path(path) for path in marked]
     return typed_paths(
-        visit, "Files or folders", f"{key}_path", "On the machine that serves this page; a line each."
+        visit, "Files or folders", f"{key}_path", "On the machine that serves this page, one per line."
     )
 
 
 def _judged(visit: Visit, judged: JudgementCounts) -> list[Path]:
     name = as_markdown(visit.collection.name)
     st.caption(
-        f"{judged.relevant:,} passages were marked as relevant and {judged.not_relevant:,} as not, for "
-        f"{judged.queries:,} queries of {name}. A fifth of the queries is left out, to measure on."
+        f"{judged.relevant:,} passages judged relevant and {judged.not_relevant:,} not relevant, for "
+        f"{judged.queries:,} queries of {name}. A fifth of the queries is held out for evaluation."
     )
 
     def write(path: Path) -> None:
@@ -169,8 +169,8 @@ def _texts_of_collection(visit: Visit, key: str) -> list[Path]:
     if documents > _WRITTEN_AT_ONCE:
         place = f"nearsay documents export {visit.name} --out {visit.name}.jsonl"
         st.info(
-            f"{documents:,} documents are many. Write them to a file first, and choose it above as a file on "
-            f"this machine: {as_markdown(place)}"
+            f"The collection has {documents:,} documents. First export them to a file, then choose that "
+            f"above as a file on the server: {as_markdown(place)}"
         )
         return []
     row = visit.collection.snapshot().collection

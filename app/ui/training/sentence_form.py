@@ -27,23 +27,23 @@ from nearsay.training.sentence.objectives.table import ObjectiveKind, kind_to_le
 
 _OPTION: Final = re.compile(r"[ (]--[a-z]")
 _REMEDY: Final = (
-    "Let the file's first line call the texts anchor and positive, or anchor, positive and negative; scored "
-    "pairs sentence1, sentence2 and score"
+    "Name the columns in the file's first line: anchor and positive, or anchor, positive and negative; for "
+    "scored pairs sentence1, sentence2 and score"
 )
 
 KINDS: Final = {
-    ExampleKind.NLI: "premises with hypotheses that follow, may be, or cannot be",
-    ExampleKind.SCORED: "pairs of texts with a score of how alike they are",
-    ExampleKind.LABELLED: "pairs of texts marked as the same or not",
+    ExampleKind.NLI: "premises with entailed, neutral and contradicting hypotheses",
+    ExampleKind.SCORED: "pairs of texts with a similarity score",
+    ExampleKind.LABELLED: "pairs of texts labelled same or different",
     ExampleKind.PAIRS: "pairs of texts that belong together",
-    ExampleKind.TUPLES: "a text, one that belongs to it, and some that do not",
+    ExampleKind.TUPLES: "an anchor, a positive, and negatives",
     ExampleKind.CLASSES: "texts with their classes",
     ExampleKind.TEXTS: "single texts",
 }
 
 
 def fitting_objectives(kinds: Sequence[ExampleKind]) -> list[ObjectiveKind]:
-    """The objectives that can learn from all these kinds of data alone; the exact ones first."""
+    """Return the objectives that can learn from all these kinds of data; those without conversion first."""
     fitting = []
     for objective in ObjectiveKind:
         if objective.loss.guide:
@@ -56,18 +56,18 @@ def fitting_objectives(kinds: Sequence[ExampleKind]) -> list[ObjectiveKind]:
     return [objective for _, objective in sorted(fitting, key=lambda each: each[0])]
 
 
-def in_the_page_s_words(message: str, path: Path) -> str:
-    """An error of a file without the place where it was kept, and without options, which the page has not."""
-    said = message.replace(str(path), path.name)
-    option = _OPTION.search(said)
+def page_message(message: str, path: Path) -> str:
+    """Remove a file's folder and command-line options from an error message; the page has neither."""
+    text = message.replace(str(path), path.name)
+    option = _OPTION.search(text)
     if option is None:
-        return said
-    end = max(said.rfind(mark, 0, option.start()) for mark in (". ", "; "))
-    return f"{said[:end] if end > 0 else said}. {_REMEDY}"
+        return text
+    end = max(text.rfind(mark, 0, option.start()) for mark in (". ", "; "))
+    return f"{text[:end] if end > 0 else text}. {_REMEDY}"
 
 
 def show_examples(paths: Sequence[Path]) -> list[ExampleKind] | None:
-    """Show each file's kind, rows and notes; the kinds, or None where one is not known yet."""
+    """Show each file's kind, rows and notes. Returns the kinds, or None if one is not known yet."""
     kinds: list[ExampleKind] = []
     known = True
     for path in paths:
@@ -81,7 +81,7 @@ def show_examples(paths: Sequence[Path]) -> list[ExampleKind] | None:
                 kinds.append(look.kind)
                 usual = usual_objective_kind(look.kind)
                 st.markdown(
-                    f"{look.count or 0:,} rows: {KINDS[look.kind]}. Usually learned with **{usual}**: "
+                    f"{look.count or 0:,} rows: {KINDS[look.kind]}. Default loss: **{usual}**, "
                     f"{usual.loss.help}."
                 )
             if look.rows:
@@ -93,12 +93,12 @@ def show_examples(paths: Sequence[Path]) -> list[ExampleKind] | None:
 
 @st.cache_data(max_entries=16, ttl=3600, show_spinner="Reading the examples …")
 def _look(path: str, changed: int) -> ExamplesLook:
-    """changed: nanoseconds, so that a file that was written again is read again."""
+    """Preview a file, cached; changed: its modification time in nanoseconds."""
     del changed
     try:
         return look_at_examples(Path(path))
     except BadInputError as error:
-        raise BadInputError(in_the_page_s_words(str(error), Path(path))) from error
+        raise BadInputError(page_message(str(error), Path(path))) from error
 
 
 _NONE: Final = "none"
@@ -106,53 +106,55 @@ _LEARNING: Final = ("batch", "learning_rate", "evaluations", "patience", "seed")
 _STRUCTURE: Final = ("pooling", "dimension", "length")
 _ASKS: Final = {
     "batch": Asks(
-        help="Rows of a step. With ranking, the other rows are the wrong answers: more make the task harder "
-        "and better."
+        help="Rows in a step. With ranking losses the other rows are the negatives: more make the task "
+        "harder and the encoder better."
     ),
-    "evaluations": Asks("Measurements in each pass", "On the set that the best weights are chosen by."),
-    "length": Asks("Longest text"),
+    "evaluations": Asks("Evaluations per epoch", "On the set by which the best weights are chosen."),
+    "length": Asks("Maximum length"),
 }
 
 
 def sentence_form(visit: Visit) -> None:
-    """Choose examples, what to begin with, a loss, what to measure on, a length and a name."""
+    """Ask for examples, a starting point, a loss, evaluation sets, a length and a name."""
     st.markdown(
-        "Fine-tuning teaches an encoder what *nearly the same* means: from judgements of your searches, or "
-        "from pairs of texts. Minutes are often enough."
+        "Fine-tuning teaches an encoder what *nearly the same* means, from judgements of your searches or "
+        "from pairs of texts. It often takes only minutes."
     )
-    with st.container():  # whatever it shows, what follows keeps its place: what was unfolded stays so
+    with st.container():  # keeps the position of what follows, so that it stays unfolded
         files = choose_examples(visit, "sen")
         kinds = show_examples(files)
-    with st.expander("Measure on a file of your own", icon=":material/upload:"):
+    with st.expander("Evaluate on your own file", icon=":material/upload:"):
         keep_upload(visit, "Files", "sen_measure")
-        st.caption("Scored pairs, triplets, pairs marked 1 or 0, or labelled texts: choose them below then.")
+        st.caption(
+            "Scored pairs, triplets, pairs labelled 1 or 0, or labelled texts. Then choose them below."
+        )
     loss = ask_objective(kinds)
     sets = evaluation_sets(visit)
     with st.form("sen_form"):
         name = st.text_input("Name", key="sen_name", help="What it is called in this library.")
-        base_help = "A good encoder needs few examples to learn your meaning; a BERT needs many."
+        base_help = "An encoder needs few examples to learn your notion of similarity; a BERT needs many."
         chosen: dict[str, Any] = {
-            "base": pick("Begin with", offered(visit, berts=True), "sen_base", base_help)
+            "base": pick("Start from", offered(visit, berts=True), "sen_base", base_help)
         }
         chosen |= ask_length(
             "sen",
-            {"times over the data": "epochs", "steps": "steps", "minutes": "minutes"},
+            {"epochs": "epochs", "steps": "steps", "minutes": "minutes"},
             usual=None,
-            unit_help="A few hundred rows want some passes over them; a hundred thousand want one.",
-            help_="Times, steps or minutes, as chosen beside. Left out, the number of rows decides.",
+            unit_help="A few hundred rows need several epochs; a hundred thousand need one.",
+            help_="Epochs, steps or minutes, as chosen. If empty, the number of rows decides.",
         )
         evaluate = pick_several(
-            "Measure before and after on",
+            "Evaluate before and after on",
             sets,
             "sen_evaluate",
-            "The result says what the training was worth, with an interval. Rows that would give a set's "
-            "answers away are not learned from.",
+            "Reports the improvement with a confidence interval. Training rows that would leak a set's "
+            "answers are not used.",
         )
         dev = pick(
-            "Keep the weights that are best on",
+            "Keep the best weights on",
             {_NONE: "nothing"} | sets,
             "sen_dev",
-            "It is measured while it trains. Take another set than the one for before and after.",
+            "Evaluated during training. Use another set than for before and after.",
         )
         with st.expander("Settings of the loss"):
             loss |= ask_settings(loss["objective"], kinds)
@@ -169,20 +171,21 @@ def sentence_form(visit: Visit) -> None:
 
 
 def ask_objective(kinds: list[ExampleKind] | None) -> dict[str, Any]:
-    """Ask for the loss, outside of the form, since what can be set beside depends on it."""
+    """Ask for the loss, outside of the form, because its settings depend on it."""
     names = {str(kind): f"{kind}: {kind.loss.help}" for kind in fitting_objectives(kinds or [])}
     asks = Asks(
-        help="What is asked of the vectors. Left alone, it is what is usual for the data.",
-        usual="as usual for the data",
+        help="The training objective. The default depends on the data.",
+        usual="default for the data",
         offered=names,
     )
     return ask_options("train sentence", ["objective"], "sen", {"objective": asks})
 
 
 def ask_settings(objective: str | None, kinds: list[ExampleKind] | None) -> dict[str, Any]:
-    """Ask for the settings of a loss, as their table and `ObjectiveConfig` describe them.
+    """Ask for the settings of a loss, with the help texts of `ObjectiveConfig`.
 
-    objective: its name; None: what is usual for these kinds of data, of which all have to use a setting
+    objective: its name; None: the default for these kinds of data; only settings that all of them use are
+               shown
     """
     losses = [ObjectiveKind(objective)] if objective else [usual_objective_kind(kind) for kind in kinds or []]
     asked: dict[str, Any] = {}
@@ -201,27 +204,31 @@ def ask_settings(objective: str | None, kinds: list[ExampleKind] | None) -> dict
         key = f"sen_{losses[0]}_{part.name}"
         asked[part.name] = ask_for(options[part.name], part.name, key, asks)
     if not asked:
-        st.caption("Choose what it learns from, or a loss.")
+        st.caption("Choose training data or a loss.")
     return asked
 
 
 def adapt_form(visit: Visit) -> None:
-    """Choose a collection and a name."""
+    """Ask for a collection and a name."""
     st.markdown(
-        "An encoder can be fitted to a collection from its documents alone: what all of them share counts "
-        "less, what tells them apart counts more. It takes about a minute, is measured, and is kept only if "
-        "it is better."
+        "Adapts an encoder to a collection using only its documents: what they all share counts less, what "
+        "distinguishes them counts more. It takes about a minute, is evaluated, and is kept only if it is "
+        "better."
     )
     names = visit.library.names()
     if not names:
-        st.info("There is no collection yet. Make one on the page Collections.")
+        st.info("There is no collection yet. Create one on the page Collections.")
         return
     with st.form("ada_form"):
         chosen = visit.name if visit.name in names else names[0]
         collection = st.selectbox(
-            "Collection", names, index=names.index(chosen), key="ada_collection", help="What it is fitted to."
+            "Collection",
+            names,
+            index=names.index(chosen),
+            key="ada_collection",
+            help="The encoder is adapted to it.",
         )
-        name = st.text_input("Name", key="ada_name", help="What the encoder is called in this library.")
+        name = st.text_input("Name", key="ada_name", help="The encoder's name in this library.")
         asked = st.form_submit_button("Adapt the encoder", type="primary")
     if asked:
         out = new_folder_for(visit.library.store.folder, Shelf.ENCODERS, name.strip())

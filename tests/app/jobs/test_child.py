@@ -60,9 +60,9 @@ def test_a_job_gives_its_command_and_says_how_it_ended(
     [
         ("fail", 1, "there is no bread. Bake some", "Error: there is no bread. Bake some\n"),
         ("break", 1, "KeyError: 'crumb'. This is a defect: see the job's log", "\nKeyError: 'crumb'\n"),
-        ("ask", 1, "it asked a question, which nobody could answer. Say --yes where a command has it", ""),
+        ("ask", 1, "it asked for confirmation, which a job cannot give. Use --yes if the command has it", ""),
         ("frob", 2, "No such command 'frob'.", "No such command 'frob'.\n"),
-        ("stop", 130, None, "the same command does what is missing.\n"),
+        ("stop", 130, None, "run the same command again to finish.\n"),
     ],
 )
 def test_a_command_that_fails_says_why(

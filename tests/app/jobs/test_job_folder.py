@@ -31,7 +31,7 @@ def test_a_new_one_waits_and_lives_until_its_lock_goes(folder: JobFolder) -> Non
     assert (folder.alive, folder.waiting) == (True, True)
     folder.turn_has_come()
     assert (folder.alive, folder.waiting) == (True, False)
-    with pytest.raises(NearsayError, match="the catalogue does not know"):
+    with pytest.raises(NearsayError, match="not in the catalogue"):
         JobFolder(folder.library, 7).make()
     os.close(lock)
     assert not folder.alive

@@ -235,7 +235,7 @@ def test_what_a_job_said_is_read_from_its_folder(start: Callable[..., Job], jobs
 def test_a_command_that_is_refused_is_no_job(start: Callable[..., Job], jobs: Jobs) -> None:
     with pytest.raises(BadInputError, match=r"No such option.*--loud"):
         start("--loud")
-    with pytest.raises(BadInputError, match="zero character"):
+    with pytest.raises(BadInputError, match="NUL character"):
         start(title="\0")
     assert jobs.list() == []
 
@@ -249,7 +249,7 @@ def test_a_folder_whose_name_is_not_unicode_is_refused(
     except OSError:
         pytest.skip("this disk takes Unicode names alone")
     monkeypatch.chdir(folder)
-    with pytest.raises(BadInputError, match="is not Unicode text"):
+    with pytest.raises(BadInputError, match="is not valid Unicode"):
         jobs.start(JobKind.OTHER, ["scripted", "say"])
     assert jobs.list() == []
 

@@ -171,7 +171,7 @@ def test_an_improvement_gives_a_row_for_each_candidate_and_what_is_recommended()
     assert [kept_row["candidate"], words_row["candidate"]] == ["keep", "words"]
     assert [*words_row][:2] == ["candidate", "verdict"]  # a page shows the first of so many columns
     assert (words_row["held out of training"], words_row["interval"]) == ("+0.050", "+0.010 to +0.090")
-    as_it_is = Naming("as it is", "0.500", "9 queries to learn from")
+    as_it_is = Naming("0.500", "9 queries", "training")
     assert found.lines == [as_it_is, "a note", "recommended: words, live"]
 
 
@@ -206,7 +206,7 @@ def test_proxies_of_encoders_of_one_name_stand_in_a_column_each_and_say_what_the
         "mine (2)": "0.7500 (0.1000 to 0.9000)",
     }
     assert [row["does not show"] for row in limits] == ["no quality"] * 2
-    assert found.lines == ["mine: 3 texts cut at the length limit"]
+    assert found.lines == [Naming("mine", "3 texts")]
 
 
 def test_clusters_are_a_tree_and_one_alone_is_shown_without_what_it_belongs_to():

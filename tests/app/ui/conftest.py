@@ -105,7 +105,7 @@ def app_of() -> Callable[..., AppTest]:
     def look(lines: str, *, again: bool = False) -> AppTest:
         body = "".join(f"    {line}\n" for line in lines.splitlines())
         return AppTest.from_string(
-            f"from nearsay.app.ui.errors import telling_errors\nwith telling_errors(again={again}):\n{body}"
+            f"from nearsay.app.ui.errors import showing_errors\nwith showing_errors(again={again}):\n{body}"
         ).run()
 
     return look

@@ -122,7 +122,7 @@ def nearsay(*words: str, library: Path) -> None:
     subprocess.run([*_NEARSAY, *words, "--library", str(library)], check=True, stdout=subprocess.DEVNULL)
 
 
-def make_library(library: Path) -> None:
+def create_library(library: Path) -> None:
     """What the pictures show."""
     nearsay("demo", library=library)
     nearsay("explore", "map", "samples", "--no-file", library=library)
@@ -209,7 +209,7 @@ def main() -> None:
     with contextlib.ExitStack() as stack:
         library = chosen.library or Path(stack.enter_context(tempfile.TemporaryDirectory())) / "library"
         if not library.exists():
-            make_library(library)
+            create_library(library)
         printed = stack.enter_context(served(library))
         browser = chromium()
         stack.callback(browser.quit)

@@ -39,7 +39,7 @@ class TestFirstStart:
         ]
         (tmp_path / "house.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
         visitor.goes_to("")
-        visitor.presses("Make a library here")
+        visitor.presses("Create a library here")
         visitor.presses("Files")
         visitor.gives(tmp_path / "house.jsonl")
         visitor.types("Name of the new collection", "house")
@@ -63,10 +63,10 @@ class TestFirstStart:
         visitor.sees("Rank-biased overlap")
 
         visitor.goes_to("explore?collection=house&view=clusters")
-        visitor.presses("Make clusters")
-        visitor.sees("Sorted by")
+        visitor.presses("Find clusters")
+        visitor.sees("Sort by")
         visitor.goes_to("explore?collection=house&view=map")
-        visitor.presses("Make the map")
+        visitor.presses("Create the map")
         visitor.sees_element("[data-testid=stBidiComponentIsolated]")
 
 

@@ -111,7 +111,7 @@ def test_without_a_wanted_port_the_next_that_is_free_is_taken(taken, monkeypatch
     with socket.create_server(("127.0.0.1", port)):
         assert free_port("127.0.0.1") > port
     monkeypatch.setattr("nearsay.app.ui.launch._TRIED", 1)
-    with pytest.raises(BadInputError, match=r"all taken\. Name one"):
+    with pytest.raises(BadInputError, match=r"all in use"):
         free_port("127.0.0.1")
 
 
@@ -167,8 +167,8 @@ def test_what_no_page_could_use_is_refused_at_the_start(launched, tmp_path):
     file.write_text("text\n")
     for settings, said in (
         (Settings(str(file)), "papers.csv is no folder"),
-        (Settings(str(tmp_path / "none"), read_only=True), "there is no library in .* leave --read-only out"),
-        (Settings(str(tmp_path / ("long" * 100))), "cannot be looked into .* Name another with --library"),
+        (Settings(str(tmp_path / "none"), read_only=True), "there is no library in .* omit --read-only"),
+        (Settings(str(tmp_path / ("long" * 100))), "cannot be read .* Choose another folder with --library"),
         (Settings(str(tmp_path), device="banana"), "there is no device 'banana'"),
     ):
         with pytest.raises(BadInputError, match=said):
@@ -209,7 +209,7 @@ def test_the_address_that_is_told_can_be_opened(address, url):
 
 @pytest.mark.parametrize("port", [0, -1, 65_536])
 def test_a_port_that_is_none_is_refused(port):
-    with pytest.raises(BadInputError, match=r"no port\. Take one"):
+    with pytest.raises(BadInputError, match=r"not a valid port"):
         Launch(port=port)
 
 

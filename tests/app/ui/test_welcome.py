@@ -27,7 +27,7 @@ def test_a_library_is_made_only_when_it_is_asked_for(whole_page, tmp_path: Path)
 
 def test_who_may_only_read_is_told_so(whole_page) -> None:
     app = whole_page(read_only=True)
-    assert "this page only reads" in app.info[0].value
+    assert "this server is read-only" in app.info[0].value
     assert not app.button
 
 
@@ -62,7 +62,7 @@ def test_a_library_that_went_is_not_called_one_that_never_was(
     app = whole_page(library=str(library_folder), read_only=read_only)
     away = library_folder.rename(library_folder.with_name("away"))
     app.run()
-    assert app.title[0].value == "The library is gone"
+    assert app.title[0].value == "The library is missing"
     said = app.error[0].value.replace("\\", "")  # of Markdown
     assert (str(library_folder) in said) is not read_only
     assert not app.button  # nothing is made where it may come back

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from nearsay.app.ui.collections.page import facts, to_be_told
+from nearsay.app.ui.collections.page import facts, warnings_of
 from nearsay.indexer import Library
 from nearsay.indexer.catalogue import generations
 from nearsay.indexer.catalogue.generations import GenerationState
@@ -15,7 +15,7 @@ def test_a_sound_collection_has_nothing_to_be_told(library: Library) -> None:
     cats = library.collection("cats")
     cats.add_rows([{"id": "a", "text": "a cat sat", "year": 2001}])
     found = cats.overview()
-    assert to_be_told(found) == []
+    assert warnings_of(found) == []
     assert ("Encoder", "words, 8 dimensions") in facts(found)
     assert ("Fields", "year") in facts(found)
     assert ("Clusters", "none yet") in facts(found)
@@ -33,7 +33,7 @@ def test_what_waits_is_told_with_its_remedy(library: Library) -> None:
     cats.add_rows([{"id": str(at), "text": f"a cat sat {at} times"} for at in range(4)])
     found = cats.overview()
     ready = replace(found.generations[0], number=2, state=GenerationState.READY)
-    said = to_be_told(replace(found, waiting=3, removed=2, generations=(*found.generations, ready)))
+    said = warnings_of(replace(found, waiting=3, removed=2, generations=(*found.generations, ready)))
     assert [sentence.split()[0] for sentence in said] == ["3", "Generation", "2"]
     assert "add the same documents again" in said[0]
     assert "embeds what it had read" in said[0]
@@ -45,9 +45,9 @@ def test_what_no_index_has_is_told_when_it_is_much(library: Library, monkeypatch
     cats = library.collection("cats")
     cats.add_rows([{"id": str(at), "text": f"a cat sat {at} times"} for at in range(300)])
     assert cats.overview().unindexed == 300
-    assert to_be_told(cats.overview()) == []
+    assert warnings_of(cats.overview()) == []
     monkeypatch.setattr("nearsay.app.ui.collections.page.EXACT_UP_TO", 299)
-    (said,) = to_be_told(cats.overview())
+    (said,) = warnings_of(cats.overview())
     assert said.startswith("300 passages have no index")
 
 
@@ -70,6 +70,6 @@ def test_what_is_newer_than_every_index_is_unindexed(
 def test_no_remedy_is_told_to_who_only_reads(library: Library) -> None:
     cats = library.collection("cats")
     cats.add_rows([{"id": str(at), "text": f"a cat sat {at} times"} for at in range(4)])
-    (said,) = to_be_told(replace(cats.overview(), removed=2), may_write=False)
+    (said,) = warnings_of(replace(cats.overview(), removed=2), may_write=False)
     assert said.startswith("2 removed passages")
     assert "Compact" not in said

@@ -91,7 +91,7 @@ def test_a_tick_is_of_its_document_and_not_of_the_one_that_moves_up(page: Page, 
 def test_a_filter_and_words_find_documents(page: Page) -> None:
     app = page("collections", see="Documents", docs_where="subject = 'cooking'")
     count = len(app.dataframe[0].value)
-    assert f"{count} documents pass the filter." in _said(app)
+    assert f"{count} documents match the filter." in _said(app)
     assert all('"cooking"' in row for row in app.dataframe[0].value["metadata"])
     found = page("collections", see="Documents", docs_find="oking-").dataframe[0].value["id"].tolist()
     assert found
@@ -124,7 +124,7 @@ def test_metadata_that_is_no_json_changes_nothing(page: Page, settings: Settings
     (metadata,) = [area for area in app.text_area if area.label == "Metadata"][:1]
     metadata.input('{"year": ')
     _press(app, "Save")
-    assert "The metadata is no JSON" in _said(app)
+    assert "The metadata is not valid JSON" in _said(app)
     with _library(settings) as library:
         assert library.collection("samples").document(before.id) == before
 
@@ -148,10 +148,10 @@ def test_deleting_names_the_number_first(page: Page, settings: Settings) -> None
     with _library(settings) as library:
         count = library.collection("samples").browser.count("subject = 'cooking'")
     app = page("collections", see="Documents", docs_where="subject = 'cooking'")
-    _press(app, "Delete all that pass")
+    _press(app, "Delete all that match")
     assert f"Removed with all passages: **{count} documents**" in _said(app)
     app = AppTest.from_function(_asking, default_timeout=60).run()
-    _press(app, "Remove them")
+    _press(app, "Remove")
     with _library(settings) as library:
         assert library.collection("samples").overview().documents == 160 - count
 
@@ -171,7 +171,7 @@ def test_upkeep_is_started_as_a_command(page: Page, started: list[list[str]]) ->
     app.checkbox(key="optimize-newer-samples").check()
     _press(app, "Index")
     _press(page("collections", see="Generations"), "Compact")
-    _press(page("collections", see="Generations"), "Mend it")
+    _press(page("collections", see="Generations"), "Repair")
     _press(page("collections", see="Generations"), "Measure and choose")
     assert started == [
         ["index", "optimize", "--", "samples"],
@@ -187,7 +187,7 @@ def test_a_collection_is_deleted_only_by_its_name(page: Page, started: list[list
     (name,) = [field for field in app.text_input if field.label.startswith("Type its name")]
     name.input("sample")
     _press(app, "Delete the collection")
-    assert "so nothing was deleted" in _said(app)
+    assert "nothing was deleted" in _said(app)
     assert started == []
     (name,) = [field for field in app.text_input if field.label.startswith("Type its name")]
     name.input("samples")
@@ -196,7 +196,7 @@ def test_a_collection_is_deleted_only_by_its_name(page: Page, started: list[list
 
 
 def test_the_doctor_is_asked_in_the_background(page: Page, started: list[list[str]]) -> None:
-    _press(page("collections", see="Health"), "Ask the doctor")
+    _press(page("collections", see="Health"), "Run the doctor")
     assert started == [["doctor"]]
 
 
@@ -218,7 +218,7 @@ def test_a_folder_is_looked_at_and_added(page: Page, started: list[list[str]], r
     assert "1 file, 521 bytes: 1 jsonl" in _said(app)
     assert app.dataframe[0].value["text"][0] == "The pump failed 0 times."
     longest = app.number_input(key="add_tokens")  # what the encoder reads: no number is known yet
-    assert (longest.value, longest.placeholder) == (None, "what the encoder reads")
+    assert (longest.value, longest.placeholder) == (None, "the encoder's limit")
     _press(app, "Add rows to pumps")
     assert started == [["documents", "add", "--", "pumps", str(rows)]]
 
@@ -254,7 +254,7 @@ def test_another_field_that_was_chosen_is_given_with_the_others(
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("no/name", "not a name"), ("samples", "there is a collection 'samples' already")],
+    [("no/name", "not a name"), ("samples", "the collection 'samples' already exists")],
 )
 def test_a_name_is_checked_before_anything_is_done(page: Page, name: str, said: str) -> None:
     app = page("collections", see="Add", state={"add_name": name})
@@ -285,7 +285,7 @@ def test_rows_that_cannot_be_used_are_told_or_counted_by_file(page: Page, tmp_pa
     app.text_input(key="add_folder").input(str(tmp_path)).run()
     assert _said(app).count("Cannot be used: ") == 5
     in_files = f"{tmp_path / 'a.jsonl'} (1), {tmp_path / 'b.jsonl'} (2)"  # one file's rows hide no other's
-    last = f"And 3 more of what was looked at cannot be used, in {in_files}."
+    last = f"3 more rows of this preview cannot be used, in {in_files}."
     assert app.warning[-1].value.replace("\\", "") == last
 
 
@@ -335,14 +335,14 @@ def test_a_job_that_ends_while_the_page_looks_is_shown_to_its_end(
     monkeypatch.setattr(at_work, "running_jobs", lambda _: next(looks, []))
     app = page("collections")
     assert "Done in" in _said(app)
-    assert "samples can be searched" in _said(app)
+    assert "samples is ready to search" in _said(app)
 
 
 def test_a_folder_that_is_not_there_is_told(page: Page) -> None:
     app = page(
         "collections", see="Add", add_from="A folder", state={"add_name": "x", "add_folder": "/no/such"}
     )
-    assert "no /no/such on the machine" in _said(app)
+    assert "/no/such does not exist" in _said(app)
 
 
 def test_uploads_are_checked_by_content_and_kept(page: Page, settings: Settings) -> None:
@@ -366,9 +366,9 @@ def test_what_was_indexed_is_cleared_at_the_next_visit(page: Page, settings: Set
     app = page("collections", job=str(job.number))
     assert not place.exists()
     assert "mine: 1 added; 1 passage embedded" in _said(app)
-    assert "mine can be searched" in _said(app)
+    assert "mine is ready to search" in _said(app)
     labels = {button.label for button in app.button}
-    assert {"Look through its documents", "See its topics", "Close"} <= labels
+    assert {"Browse its documents", "See its topics", "Close"} <= labels
     with _library(settings) as library:
         assert next(library.collection("mine").documents()).source == "a.txt"
 

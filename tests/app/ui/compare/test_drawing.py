@@ -38,7 +38,7 @@ def test_what_is_new_and_gone_is_said_and_nothing_is_markup(a_hit: MakeHit) -> N
     left = [a_hit(rank=1, id_="a", title=evil), a_hit(rank=2, id_="b")]
     right = [a_hit(rank=1, id_="b"), a_hit(rank=2, id_="c", text=evil * 20)]
     made = drawing(left, right, (evil, "right"))
-    assert re.findall(r'ns-change">([^<]*)<', made) == ["gone", "", "▲ 1", "new"]
+    assert re.findall(r'ns-change">([^<]*)<', made) == ["missing", "", "▲ 1", "new"]
     assert made.count("ns-lone") == 2
     assert made.count("<img") == 1
     picture = b64decode(re.findall(r"base64,([^\"]*)", made)[0])

@@ -304,7 +304,7 @@ def test_a_double_click_masks_a_token_and_the_words_are_those_of_fill(inside: In
 def test_what_is_chosen_in_one_encoder_is_shown_in_the_one_beside_it(inside: Inside) -> None:
     inside.visitor.goes_to("encoders?part=Inside&collection=samples")
     _choose(inside.visitor, "tiny")
-    _choose(inside.visitor, "same", choice="Beside")
+    _choose(inside.visitor, "same", choice="Compare with")
     inside.visitor.types("Text", "the cat sat", enter=False)
     inside.visitor.presses(OPEN)
     for view in (0, 1):

@@ -2,7 +2,7 @@
 
 from naming import Naming
 
-from nearsay.app.ui.encoders.trying import token_rows, tokens_html, tokens_said
+from nearsay.app.ui.encoders.trying import token_rows, token_summary, tokens_html
 from nearsay.training.sentence.tokens import TokenPiece
 
 PIECES = (
@@ -22,13 +22,13 @@ def test_tokens_are_text_whatever_they_hold():
 
 
 def test_what_is_cut_off_is_said():
-    assert tokens_said(PIECES, 1) == Naming("2 tokens", 1, "last 1", "cut")
-    assert tokens_said(PIECES[:2], 254) == Naming("1 token", 254)
-    assert "cut" not in tokens_said(PIECES[:2], 254)
+    assert token_summary(PIECES, 1) == Naming("2 tokens", 1, "last 1", "cut")
+    assert token_summary(PIECES[:2], 254) == Naming("1 token", 254)
+    assert "cut" not in token_summary(PIECES[:2], 254)
 
 
 def test_a_row_has_the_characters_of_its_token():
     rows = token_rows(PIECES, "<b>ing")
-    assert rows[1] == {"token": "<b>", "number": 7, "characters": "<b>", "": ""}
-    assert rows[2] == {"token": "##ing", "number": 8, "characters": "ing", "": "cut off"}
+    assert rows[1] == {"token": "<b>", "id": 7, "characters": "<b>", "": ""}
+    assert rows[2] == {"token": "##ing", "id": 8, "characters": "ing", "": "truncated"}
     assert rows[0]["characters"] == ""

@@ -8,26 +8,26 @@ from nearsay.indexer import Library
 
 
 def _removing(folder: str, read_only: bool) -> None:
-    from nearsay.app.ui.errors import telling_errors
+    from nearsay.app.ui.errors import showing_errors
     from nearsay.app.ui.opened import opened
     from nearsay.app.ui.removing import ask_to_remove
     from nearsay.app.ui.settings import Settings
     from nearsay.app.ui.visit import Visit
 
     settings = Settings(library=folder, device="cpu", read_only=read_only)
-    with telling_errors():
+    with showing_errors():
         ask_to_remove(Visit(settings, opened(settings), "notes"), ["board", "chisel"])
 
 
 def _merging(folder: str, read_only: bool) -> None:
-    from nearsay.app.ui.errors import telling_errors
+    from nearsay.app.ui.errors import showing_errors
     from nearsay.app.ui.explore.duplicates_view import ask_to_merge
     from nearsay.app.ui.opened import opened
     from nearsay.app.ui.settings import Settings
     from nearsay.app.ui.visit import Visit
 
     settings = Settings(library=folder, device="cpu", read_only=read_only)
-    with telling_errors():
+    with showing_errors():
         ask_to_merge(Visit(settings, opened(settings), "notes"), "kettle", ["the-kettle"])
 
 
@@ -64,5 +64,5 @@ def test_a_page_that_only_reads_removes_nothing_whatever_is_pressed(read_only, s
     before = documents(read_only)
     app = asked(script, read_only)
     app.button(key=yes).click().run()
-    assert "This page only reads" in app.error[0].value
+    assert "This page is read-only" in app.error[0].value
     assert documents(read_only) == before

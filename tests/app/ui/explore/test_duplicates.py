@@ -73,7 +73,7 @@ def test_the_widgets_of_two_groups_are_named_apart():
 
 
 def test_the_central_document_is_said_to_be(papers):
-    assert labels_of([papers.document("a"), papers.document("b")]) == {"a": "a: the central one", "b": "b"}
+    assert labels_of([papers.document("a"), papers.document("b")]) == {"a": "a: most central", "b": "b"}
 
 
 def test_what_is_taken_over_and_what_is_lost_is_shown_as_text():

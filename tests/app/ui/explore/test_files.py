@@ -24,7 +24,7 @@ def test_json_lines_keep_every_letter():
 
 def test_a_passage_is_text_and_never_markup():
     html = passage_html(
-        title="<b>t</b>", text="<script>x</script>", metadata={"<i>": "<u>"}, said="<s>", below="<p>"
+        title="<b>t</b>", text="<script>x</script>", metadata={"<i>": "<u>"}, note="<s>", below="<p>"
     )
     for tag in ("<b>", "<script>", "<i>", "<u>", "<s>", "<p>"):
         assert tag not in html

@@ -23,11 +23,11 @@ def test_documents_are_compared_merged_exported_and_looked_for(visitor, settings
     visitor.sees("2 documents say nearly the same")
     visitor.sees_element(".ns-card ins")
     visitor.presses("Merge into it …")
-    visitor.presses("Merge them")
+    visitor.presses("Merge")
     visitor.until(lambda _: len(list(_documents(settings))) == 4, "nothing was merged")
     visitor.until(lambda _: visitor.text().count("say nearly the same") == 1, "the merged are still shown")
 
-    visitor.presses("Export with one of each")
+    visitor.presses("Export without duplicates")
     file = tmp_path / "notes-one-of-each.jsonl"
     visitor.until(lambda _: file.exists(), "nothing was downloaded")
     assert len([json.loads(line) for line in file.read_text("utf-8").splitlines()]) == 3
@@ -49,7 +49,7 @@ def test_however_many_documents_are_to_go_the_buttons_are_in_sight(visitor, sett
     visitor.sees("and 9 more")
     visitor.is_still()
     button = (
-        "[...document.querySelectorAll('[role=dialog] button')].find(e => e.innerText.includes('Keep them'))"
+        "[...document.querySelectorAll('[role=dialog] button')].find(e => e.innerText.includes('Cancel'))"
     )
     assert (
         visitor.finds(f"{button}.getBoundingClientRect().bottom <= innerHeight ? 'in sight' : 'below'")

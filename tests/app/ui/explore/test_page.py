@@ -81,7 +81,7 @@ def test_every_view_stands_without_an_error(page, explored):
 
 def test_a_page_that_only_reads_offers_no_change(page, read_only):
     app = page("explore", settings=read_only, view="duplicates", dup_cosine="0.9", state=NOTES)
-    assert "2 documents** say nearly the same" in said(app)
+    assert "2 near-duplicates**" in said(app)
     for view in VIEWS:
         app.segmented_control(key="view").set_value(view).run()
         assert not app.error
@@ -91,9 +91,9 @@ def test_a_page_that_only_reads_offers_no_change(page, read_only):
 @pytest.mark.long
 def test_nothing_of_a_group_goes_before_somebody_has_said_yes(page, explored):
     for label, yes in (
-        ("Keep this one", "Remove them"),
-        ("Merge into it", "Merge them"),
-        ("Keep the best of every group", "Remove them"),
+        ("Keep this one", "Remove"),
+        ("Merge into it", "Merge"),
+        ("Keep one of each group", "Remove"),
     ):
         app = page("explore", settings=explored, view="duplicates", dup_cosine="0.9", state=NOTES)
         assert [each.value for each in app.metric] == ["2", "2"]
@@ -105,9 +105,9 @@ def test_nothing_of_a_group_goes_before_somebody_has_said_yes(page, explored):
 
 def test_a_group_of_no_duplicates_is_hidden_and_nothing_is_removed(page, explored):
     app = page("explore", settings=explored, view="duplicates", dup_cosine="0.9", state=NOTES)
-    press(app, "No duplicates")
+    press(app, "Not duplicates")
     assert "Hidden in this session: 1 " in said(app)
-    press(app, "No duplicates")
+    press(app, "Not duplicates")
     assert "Hidden in this session: 2 " in said(app)
     assert said(app) == Naming("No other documents")
     assert len(ids(explored, "notes")) == 5
@@ -120,16 +120,16 @@ def test_a_group_of_no_duplicates_is_hidden_and_nothing_is_removed(page, explore
 def test_what_takes_long_is_a_job_that_is_read_back(page, explored, monkeypatch):
     monkeypatch.setattr(duplicates_view, "_QUICK", 0)
     app = page("explore", settings=explored, view="duplicates", dup_cosine="0.9", state=NOTES)
-    press(app, "Look now")
+    press(app, "Start")
     with Library.open(explored.library, device="cpu") as library:
         jobs = Jobs(library)
         (started,) = jobs.list()
         assert started.kind is JobKind.DUPLICATES
         assert jobs.wait(started.number).state is JobState.DONE
     app.run()
-    assert "Look again" in labels(app)
+    assert "Run again" in labels(app)
     assert [each.value for each in app.metric] == ["2", "2"]
-    assert said(app).count("2 documents** say nearly the same") == 2
+    assert said(app).count("2 near-duplicates**") == 2
     with Library.open(explored.library, device="cpu") as library:
         library.collection("notes").add_rows([{"id": "board", "text": "Another text altogether."}])
     app.run()
@@ -141,7 +141,7 @@ def test_what_takes_long_is_a_job_that_is_read_back(page, explored, monkeypatch)
 
 def _done_by_a_job(app, settings):
     """The page once the job that its button starts has ended."""
-    press(app, "Look now")
+    press(app, "Start")
     with Library.open(settings.library, device="cpu") as library:
         (started,) = Jobs(library).list()
         assert Jobs(library).wait(started.number).state is JobState.DONE
@@ -238,9 +238,9 @@ def test_clusters_and_map_are_made_by_jobs(page, explored, monkeypatch):
     app = page("explore", settings=explored, view="clusters", state=NOTES)
     app.selectbox(key="cl_method").set_value("kmeans").run()
     app.number_input(key="cl_clusters").set_value(3).run()
-    press(app, "Make clusters")
+    press(app, "Find clusters")
     app.segmented_control(key="view").set_value("map").run()
-    press(app, "Make the map")
+    press(app, "Create the map")
     assert jobs.started == [
         (JobKind.CLUSTER, ["explore", "clusters", "notes", "--method", "kmeans", "--clusters", "3"]),
         (JobKind.MAP, ["explore", "map", "notes", "--no-file"]),
@@ -250,7 +250,7 @@ def test_clusters_and_map_are_made_by_jobs(page, explored, monkeypatch):
 def test_how_a_job_ended_that_was_quicker_than_the_page_is_shown(page, explored, monkeypatch):
     monkeypatch.setattr("nearsay.app.jobs.jobs.spawn", lambda *_, **__: 1)
     app = page("explore", settings=explored, view="clusters", state=NOTES)
-    press(app, "Make clusters")
+    press(app, "Find clusters")
     assert any(each.value.startswith("Interrupted") for each in app.warning)
 
 
@@ -261,9 +261,9 @@ def test_a_map_without_clusters_offers_the_button_that_finds_them(page, explored
     monkeypatch.setattr(watching, "jobs_of", jobs)
     app = page("explore", settings=explored, state=NOTES)
     assert "nearsay explore clusters" not in said(app)
-    press(app, "Make clusters")
+    press(app, "Find clusters")
     assert jobs.started == [(JobKind.CLUSTER, ["explore", "clusters", "notes"])]
-    assert "Make clusters" not in labels(page("explore", settings=explored))  # which has some
+    assert "Find clusters" not in labels(page("explore", settings=explored))  # which has some
 
 
 @pytest.fixture
@@ -292,7 +292,7 @@ def test_what_is_chosen_on_the_map_stays_until_somebody_has_said_yes(page, explo
     app = page("explore", settings=explored)
     before = ids(explored, "samples")
     press(app, "Remove 3 documents")
-    assert "Remove them" in labels(app)
+    assert "Remove" in labels(app)
     assert ids(explored, "samples") == before
 
 
@@ -331,7 +331,7 @@ def test_a_map_that_is_done_while_the_page_looks_is_shown(page, explored, chosen
     monkeypatch.setattr(map_view, "newest_jobs", changing(lambda *_: at_work, lambda *_: [job]))
     monkeypatch.setattr(map_view, "kept_drawing", changing(lambda _: None, opened.kept_drawing))
     app = page("explore", settings=explored)
-    assert "Make the map" not in labels(app)
+    assert "Create the map" not in labels(app)
     assert "3 passages of 3 documents selected" in said(app)
 
 
@@ -358,7 +358,7 @@ def test_the_field_for_a_new_name_holds_the_name_of_the_collection_that_is_shown
 def test_what_was_found_in_a_deleted_collection_is_not_shown_of_its_namesake(page, explored, monkeypatch):
     monkeypatch.setattr(duplicates_view, "_QUICK", 0)
     app = page("explore", settings=explored, view="duplicates", dup_what="pairs", state=NOTES)
-    press(app, "Look now")
+    press(app, "Start")
     with Library.open(explored.library, device="cpu") as library:
         (started,) = Jobs(library).list()
         assert Jobs(library).wait(started.number).state is JobState.DONE
@@ -373,7 +373,7 @@ def test_what_was_found_in_a_deleted_collection_is_not_shown_of_its_namesake(pag
             )
     app = page("explore", settings=explored, view="duplicates", dup_what="pairs", state=NOTES)
     assert not app.dataframe
-    assert "Look now" in labels(app)
+    assert "Start" in labels(app)
 
 
 def test_months_without_anything_have_their_place_in_the_chart(page, explored):
@@ -401,14 +401,14 @@ def test_where_most_passages_are_in_no_cluster_the_choices_that_help_are_named(p
         found = library.collection("few").explore.clusters()
     assert found.outliers * 2 > found.passages
     app = page("explore", settings=explored, view="clusters", state={"chosen_collection": "few"})
-    assert said(app) == Naming(f"In no cluster: {found.outliers} of 18 passages", "**Cluster again**")
-    assert said(app) == Naming(6, "**Smallest cluster**", "**Put each outlier into")
-    assert app.number_input(key="cl_least_size").label == "Smallest cluster"
-    assert app.toggle(key="cl_assign_outliers").label == "Put each outlier into the nearest cluster"
+    assert said(app) == Naming(f"{found.outliers} of 18 passages", "**Cluster again**")
+    assert said(app) == Naming(6, "**Smallest cluster size**", "**Assign each outlier to")
+    assert app.number_input(key="cl_least_size").label == "Smallest cluster size"
+    assert app.toggle(key="cl_assign_outliers").label == "Assign each outlier to the nearest cluster"
     reading = replace(explored, read_only=True)
     for settings, name in ((explored, "samples"), (reading, "few")):
         app = page("explore", settings=settings, view="clusters", state={"chosen_collection": name})
-        assert "In no cluster:" not in said(app)
+        assert "Outliers:" not in said(app)
 
 
 @pytest.mark.parametrize(
@@ -485,7 +485,7 @@ def test_a_map_that_cannot_be_drawn_ahead_costs_nobody_the_first_search(explored
     with Library.open(explored.library, device="cpu") as library:
         warm(library, explored)
     assert searched == [True]
-    assert "the map was not drawn" in caplog.text
+    assert "drawing the map failed" in caplog.text
 
 
 def test_over_an_empty_library_a_question_is_encoded_ahead_which_takes_no_torch(empty_settings, monkeypatch):

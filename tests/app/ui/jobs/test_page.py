@@ -20,7 +20,7 @@ def _words(app):
 
 def test_without_jobs_the_page_says_what_will_be_here(page):
     app = page("jobs")
-    assert "There was none in this library yet" in app.info[0].value
+    assert "There are none yet" in app.info[0].value
 
 
 def test_a_job_that_failed_says_why_and_can_be_resumed(page, record):
@@ -46,7 +46,7 @@ def test_what_a_cancelled_job_has_kept_is_said_once(page, record):
 
 def test_the_page_of_an_improvement_leads_to_where_it_is_applied(page, record):
     record(JobState.DONE, kind=JobKind.IMPROVE, collection="samples")
-    assert any("Apply it" in link.proto.label for link in page("jobs", job="1").get("page_link"))
+    assert any("Apply or undo" in link.proto.label for link in page("jobs", job="1").get("page_link"))
 
 
 def test_while_every_job_is_at_work_nothing_is_said_of_a_list_of_others(page, record):
@@ -193,7 +193,7 @@ def test_who_comes_while_a_job_is_at_work_sees_how_it_ended(page, record, settin
         rows.ended(connection, job.number, rows.Ending(JobState.CANCELLED, 130, None, over))
     app.run()
     assert "Cancelled" in app.info[0].value
-    assert {"Resume", "Put away"} <= {button.label for button in app.button}
+    assert {"Resume", "Dismiss"} <= {button.label for button in app.button}
 
 
 def test_a_job_is_removed_after_a_second_thought(page, record, settings):
@@ -238,8 +238,8 @@ def test_a_job_that_failed_names_the_page_and_no_command(page, record):
 def test_a_job_at_work_that_gives_no_progress_is_not_said_to_begin(page, record):
     record(JobState.RUNNING)
     captions = [each.value for each in page("jobs", job="1").caption]
-    assert "At work …" in captions
-    assert "It begins …" not in captions
+    assert "Running …" in captions
+    assert "Starting …" not in captions
 
 
 @pytest.mark.long
@@ -275,7 +275,7 @@ def test_a_job_of_the_list_stands_in_the_address_and_back_leads_to_the_list(visi
 @pytest.mark.long
 def test_one_press_of_back_leads_from_a_job_to_the_page_that_started_it(visitor):
     visitor.goes_to("judge?collection=samples")
-    visitor.unfolds("Improve the search by what was judged")
+    visitor.unfolds("Improve the search from judgements")
     visitor.presses("Improve")
     visitor.sees("All jobs")
     visitor.is_still()

@@ -109,7 +109,7 @@ def test_a_file_without_questions_is_refused_in_a_sentence(page: Page) -> None:
     (said,) = app.error
     assert "holds no queries" in said.value
     assert app.text_input(key="judge-rater")
-    assert any("Write some questions above" in each.value for each in app.markdown)
+    assert any("Enter queries above" in each.value for each in app.markdown)
 
 
 def test_nothing_shows_which_way_found_a_passage(page: Page) -> None:
@@ -203,7 +203,7 @@ def test_blind_comparing_counts_what_was_marked_and_keeps_it(page: Page, library
         if team is Verdict.FIRST:
             app.checkbox(key=_mark(hit)).check()
     app.run()
-    next(button for button in app.button if button.label == "Count this question").click()
+    next(button for button in app.button if button.label == "Count this query").click()
     app.run()
     assert not app.exception
     assert [metric.value for metric in app.metric] == ["1", "0", "p = 1.000"]
@@ -268,7 +268,7 @@ def test_who_may_only_read_can_compare_blind_and_nothing_is_kept(
 ) -> None:
     app = page("compare", q=_QUERY, blind="true", settings=replace(settings, read_only=True))
     next(box for box in app.checkbox if box.label == "Answers").check()
-    next(button for button in app.button if button.label == "Count this question").click()
+    next(button for button in app.button if button.label == "Count this query").click()
     app.run()
     assert not app.exception
     assert library.collection("samples").judgements.list() == ()
@@ -304,7 +304,7 @@ def test_in_a_browser_two_rankings_are_compared_blind(visitor) -> None:
     visitor.is_still()
     assert not visitor.finds("[document.querySelectorAll('.ns-rank, .ns-score').length]")[0]
     visitor.strikes("ctrl+enter")
-    visitor.sees("This question is counted")
+    visitor.sees("This query is counted")
     visitor.sees("p = 1.000")
 
 
@@ -323,8 +323,8 @@ class TestFromNothing:
         rows = [{"id": place, "text": f"Somebody left the window of the {place} open."} for place in places]
         rows.append({"id": "rota", "text": "Duty list: Ada, then Bo, then Cy."})
         visitor.goes_to("")
-        visitor.presses("Make a library here")
-        visitor.sees("How do you want to begin")
+        visitor.presses("Create a library here")
+        visitor.sees("What do you want to add")
         # General sets are measured by it in no time: an improvement by the bundled one takes four times the
         # processor time, which a job is left little of where others are at work.
         words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *ascii_lowercase]
@@ -386,7 +386,7 @@ class TestFromNothing:
             visitor.goes_to(judging)
             visitor.unfolds("Improve the search")
             visitor.sees("Live: queries refined")
-            visitor.presses("Take it back")
+            visitor.presses("Undo")
             visitor.until(lambda _: house.snapshot().refinement is None, "nothing was taken back")
 
 
@@ -400,7 +400,7 @@ def test_judgements_are_imported_from_a_table_and_from_qrels(page: Page, library
     _import(app)
     assert any(each.value == Naming("1 judgement", "1 query") for each in app.success)
     assert any("of missing documents" in each.value for each in app.caption)
-    assert not any("Write some questions" in each.value for each in app.markdown)  # it has one at once
+    assert not any("Enter queries above" in each.value for each in app.markdown)  # it has one at once
     assert not app.run().success
     app = page("judge")
     app.file_uploader(key="judge-import-table").upload("qrels", f"7 0 {second} 0\n".encode())

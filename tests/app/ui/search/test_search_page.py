@@ -66,7 +66,7 @@ def test_a_query_in_the_address_shows_what_the_library_finds(page: Page, library
     assert "<mark" in _cards(app)[0]
     assert "ns-best" in "".join(_cards(app))
     assert any(each.value == Naming("1 to 10", 12, "160 passages") for each in app.caption)
-    app = _pressed(app, "Further")
+    app = _pressed(app, "Next")
     assert _titles(app) == [hit.title for hit in hits[10:]]
     assert app.query_params["at"] == "11"
     assert _titles(page("search", q=_QUERY, k="12", at="11")) == [hit.title for hit in hits[10:]]
@@ -165,9 +165,9 @@ def test_a_filter_by_hand_counts_and_a_wrong_one_is_a_sentence(page: Page, libra
     assert (shown, shown.partition(" ")[0] in first) == (example_filter(first), True)
     wrong = page("search", **_ASK, where="level = ")
     assert "cannot be read at its end" in wrong.sidebar.error[0].value
-    assert "what is shown is without it" in wrong.main.warning[0].value
+    assert "was ignored" in wrong.main.warning[0].value
     assert len(_cards(wrong)) == 10
-    (folded,) = [each for each in wrong.sidebar.expander if each.label == "Filter by hand"]
+    (folded,) = [each for each in wrong.sidebar.expander if each.label == "Filter expression"]
     assert folded.proto.expanded
     wrong.text_input(key="where").input("level = 'beginner'").run()
     assert not wrong.error
@@ -184,7 +184,7 @@ def test_an_address_that_makes_no_sense_is_told_and_the_rest_is_shown(page: Page
 
 @pytest.mark.long
 def test_of_a_question_that_the_encoder_cuts_is_told_how_much_was_compared(page: Page) -> None:
-    said = "Only the first 254 tokens of your question were compared by meaning: all-MiniLM-L6-v2 takes"
+    said = "Only the first 254 tokens of your query were compared by meaning: all-MiniLM-L6-v2 reads"
     for mode, is_told in (("hybrid", True), ("dense", True), ("lexical", False)):
         app = page("search", q="frost " * 400, why="false", mode=mode)
         captions = [each.value.replace("\\", "") for each in app.caption]
@@ -226,7 +226,7 @@ def test_nothing_found_says_why_and_what_to_try(page: Page) -> None:
     assert said == Naming("Nothing found", "mode dense")
     assert "--mode" not in said  # the page has a button for it
     assert not any("othing" in each.value for each in app.main.markdown)
-    app = _pressed(app, "Search by meaning, too")
+    app = _pressed(app, "Also search by meaning")
     assert len(_cards(app)) == 10
     app = page("search", **_ASK, where="level = 'nobody'")
     assert [each.value for each in app.info] == [Naming("Nothing found", "filter")]

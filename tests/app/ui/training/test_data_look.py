@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from naming import Naming
 
-from nearsay.app.ui.training.sentence_form import KINDS, fitting_objectives, in_the_page_s_words
+from nearsay.app.ui.training.sentence_form import KINDS, fitting_objectives, page_message
 from nearsay.data.errors import BadInputError
 from nearsay.data.samples import sample_file
 from nearsay.data.sentence_examples import look as module
@@ -75,7 +75,7 @@ def test_an_error_of_a_file_names_no_place_and_no_option(tmp_path, rows, told):
     file.write_text(rows, "utf-8")
     with pytest.raises(BadInputError) as error:
         look_at_examples(file)
-    said = in_the_page_s_words(str(error.value), file)
+    said = page_message(str(error.value), file)
     assert said.startswith("wrong.csv: ")
     assert told in said
     assert "--" not in said

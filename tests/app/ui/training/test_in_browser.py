@@ -9,7 +9,7 @@ def test_a_vocabulary_is_made_watched_and_found_again(visitor, library_folder):
     visitor.presses("Samples")
     visitor.sees("The first texts")
     visitor.types("Name", "from-a-form", enter=False)
-    visitor.presses("Make the vocabulary")
+    visitor.presses("Train the vocabulary")
     visitor.sees("Vocabulary from-a-form")
     visitor.sees("Done in")  # without anybody's doing
     assert (library_folder / "vocabularies" / "from-a-form" / "tokenizer.json").is_file()

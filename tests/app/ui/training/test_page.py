@@ -46,7 +46,7 @@ def _submit(app, label):
 
 def test_a_page_that_only_reads_has_no_form(page, settings):
     app = page("training", settings=replace(settings, read_only=True))
-    assert "only reads" in app.info[0].value
+    assert "read-only" in app.info[0].value
     assert not app.text_input
 
 
@@ -56,7 +56,7 @@ def test_a_form_that_cannot_be_sent_says_what_is_missing(page, settings, what):
     app = page("training", train=what)
     (button,) = [each for each in app.button if each.label.startswith(("Start", "Make"))]
     assert button.disabled
-    assert "Choose first" in "".join(each.value for each in app.caption)
+    assert "First choose" in "".join(each.value for each in app.caption)
 
 
 def test_a_sentence_encoder_is_started_from_the_samples_with_few_options(page, settings, started):
@@ -161,7 +161,7 @@ def test_a_vocabulary_is_made_of_the_collections_texts(page, settings, started):
     app.run()
     app.text_input(key="voc_name").input("small")
     app.number_input(key="voc_size").set_value(2000)
-    _submit(app, "Make the vocabulary")
+    _submit(app, "Train the vocabulary")
     ((kind, arguments, _, product),) = started
     assert kind == "vocabulary"
     texts = Path(arguments[2])
@@ -181,14 +181,14 @@ def test_the_texts_of_a_collection_that_was_made_anew_are_its_own(page, settings
         library.collection("notes").add_rows([{"id": "b", "text": "another in its place"}])
     app.run()
     app.text_input(key="voc_name").input("small")
-    _submit(app, "Make the vocabulary")
+    _submit(app, "Train the vocabulary")
     ((_, arguments, _, _),) = started
     assert "another in its place" in Path(arguments[2]).read_text("utf-8")
 
 
 def test_a_bert_wants_a_vocabulary_first(page):
     app = page("training", train="BERT")
-    assert "Make a vocabulary first" in app.info[0].value
+    assert "Train a vocabulary first" in app.info[0].value
 
 
 def test_a_pretraining_is_started_with_a_vocabulary_and_a_size(page, settings, started):
@@ -214,12 +214,12 @@ def test_a_pretraining_is_started_with_a_vocabulary_and_a_size(page, settings, s
 
 def test_a_path_that_is_not_there_is_told(page):
     app = page("training")
-    app.session_state["sen_from"] = "On this machine"
+    app.session_state["sen_from"] = "On the server"
     app.run()
     app.text_area(key="sen_path").input("/nowhere/at-all.tsv").run()
     assert "there is no" in app.error[0].value.lower()
     app.text_area(key="sen_path").input("relative.tsv").run()
-    assert "is no whole path" in app.error[0].value.replace("\\", "")
+    assert "is not an absolute path" in app.error[0].value.replace("\\", "")
 
 
 @pytest.mark.long
@@ -248,7 +248,7 @@ def test_what_was_started_is_watched_on_the_page(page, settings, monkeypatch):
     app.session_state["voc_from"] = "Samples"
     app.run()
     app.text_input(key="voc_name").input("small")
-    _submit(app, "Make the vocabulary")
+    _submit(app, "Train the vocabulary")
     assert "Vocabulary small" in "".join(each.value for each in app.markdown)
     assert "Interrupted" in app.warning[0].value
     with Library.open(settings.library) as library:
@@ -257,7 +257,7 @@ def test_what_was_started_is_watched_on_the_page(page, settings, monkeypatch):
     app.button(key="training_away").click().run()
     assert "**Vocabulary small**" not in [each.value for each in app.markdown]
     (link,) = [each for each in app.get("page_link") if "The last one" in each.proto.label]
-    assert link.proto.label == "The last one: Vocabulary small, interrupted"
+    assert link.proto.label == "Last training: Vocabulary small, interrupted"
     assert f"job={job.number}" in link.proto.query_string
 
 
@@ -274,7 +274,7 @@ def test_the_last_training_is_the_one_that_ended_last(page, settings, monkeypatc
     listed = SimpleNamespace(list=lambda **_: both)
     monkeypatch.setattr("nearsay.app.ui.training.page.jobs_of", lambda _: listed)
     (link,) = [each for each in page("training").get("page_link") if "The last one" in each.proto.label]
-    assert link.proto.label == "The last one: done later, done"
+    assert link.proto.label == "Last training: done later, done"
 
 
 def test_what_is_being_made_is_not_started_twice(page, settings, monkeypatch):
@@ -287,7 +287,7 @@ def test_what_is_being_made_is_not_started_twice(page, settings, monkeypatch):
         job = Jobs(library).start(JobKind.OTHER, ["collections", "list"], product=str(folder))
     monkeypatch.setattr("nearsay.app.ui.training.page.running_jobs", lambda _: [replace(job, number=7)])
     app.text_input(key="voc_name").input("small")
-    _submit(app, "Make the vocabulary")
+    _submit(app, "Train the vocabulary")
     assert app.error[0].value.replace("\\", "") == Naming(7, "'small'")
     with Library.open(settings.library) as library:
         assert len(Jobs(library).list()) == 1
