@@ -75,9 +75,10 @@ def _measure(
     """Measure the encoder on judged sets of one kind, in order, and print a row for each."""
     from nearsay.app.cli.progress import ProgressBar
     from nearsay.training.evaluation.judged.bootstrap import bootstrap_interval
-    from nearsay.training.evaluation.judged.judged_set import evaluate_judged_set
+    from nearsay.training.evaluation.judged.judged_set import evaluate_judged_set, trained_on_note
     from nearsay.training.evaluation.judged.reading import read_judged_set
     from nearsay.training.evaluation.judged.reports import Evaluation
+    from nearsay.training.sentence.source import find_encoder
 
     sets: list[JudgedSet] = []
     for place in places:
@@ -85,6 +86,8 @@ def _measure(
         sets.append(whole if judging.sample is None else whole.limited(judging.sample, judging.seed))
         print_notes(sets[-1].notes)
     loaded = _load_judged(judging.encoder, judging.run)
+    folder = find_encoder(judging.encoder).folder.path
+    print_notes(filter(None, (trained_on_note(each, loaded.name, folder) for each in sets)))
     draws, seed = judging.draws, judging.seed
     found: list[Evaluation] = []
     try:

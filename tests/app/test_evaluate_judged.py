@@ -11,6 +11,7 @@ from words_encoder import WordsEncoder
 
 from nearsay.app.cli import main
 from nearsay.app.jobs.results import read_results
+from nearsay.data.sentence_examples.learned_texts import LearnedTexts
 
 Run = Callable[..., Result]
 
@@ -100,6 +101,25 @@ def test_every_kind_prints_its_figures_with_an_interval(
     assert len(lines) >= 2
     assert "95 %" in table.stdout.splitlines()[0]
     assert "dot" not in table.stdout.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("sts", "sets/stsb/test.tsv", "--encoder", "mine"),
+        ("compare", "mine", "other", "--suite", "sets", "--only", "st*", "--rounds", "0"),
+    ],
+)
+def test_figures_on_what_an_encoder_was_trained_on_are_noted(arguments: tuple[str, ...], run: Run) -> None:
+    said = "mine was trained on all texts of 3 of 4 items"
+    assert said not in run(*arguments, "--draws", "50", *ALWAYS).stderr
+    learned = LearnedTexts().with_texts([text for _, *both in PAIRS[:3] for text in both], "pairs")
+    Path("mine/run").mkdir()
+    Path("mine/run/learned.json").write_text(json.dumps(learned.to_json()))
+    result = run(*arguments, "--draws", "50", *ALWAYS)
+    assert result.exit_code == 0, result.output
+    assert said in result.stderr
+    assert "other was trained" not in result.stderr
 
 
 def test_the_keys_that_scripts_may_read_stay(run: Run) -> None:

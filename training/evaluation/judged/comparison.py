@@ -15,7 +15,12 @@ from safetensors import SafetensorError, safe_open
 
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.training.evaluation.judged.bootstrap import bootstrap_difference, bootstrap_interval
-from nearsay.training.evaluation.judged.judged_set import JudgedSet, Outcome, evaluate_judged_set
+from nearsay.training.evaluation.judged.judged_set import (
+    JudgedSet,
+    Outcome,
+    evaluate_judged_set,
+    trained_on_note,
+)
 from nearsay.training.evaluation.judged.reports import ComparedEncoder, ComparedSet
 from nearsay.training.evaluation.judged.suite import SuiteSet
 from nearsay.training.sentence.source import find_encoder
@@ -143,6 +148,8 @@ def compare_encoders(
             cells += [ComparedSet(each.name, str(each.kind), name, _told(error)) for name in names]
             continue
         notes += judged.notes
+        told = (trained_on_note(judged, name, one.source) for name, one in zip(names, encoders, strict=True))
+        notes += filter(None, told)
         texts += _some_texts(judged, chosen.seed)
         cells += _of_set(judged, encoders, names, chosen, watch)
     speeds: list[list[float] | None] = [None] * len(encoders)

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from pathlib import Path
 from time import perf_counter
 from typing import ClassVar, Final, Generic, Protocol, Self, TypeVar, runtime_checkable
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
+from nearsay.data.sentence_examples.learned_texts import LearnedTexts
 from nearsay.training.sentence.text_encoder import Progress, VectorEncoder
 
 
@@ -233,3 +235,19 @@ def scores_of_pairs(
         if progress is not None:
             progress(min(start + _SCORED_AT_ONCE, len(pairs)), len(pairs))
     return np.concatenate(found)
+
+
+def trained_on_note(judged: JudgedSet, encoder: str, source: str | Path) -> str | None:
+    """A note if an encoder was trained on texts that the set judges together; None if it was not.
+
+    source: the encoder's folder, which records the texts. Without a record there is no note
+    """
+    learned = LearnedTexts.of(source)
+    rows = [row for row in judged.held_out() if not isinstance(row, str) and len(row) > 1]
+    seen = sum(all(map(learned.has, row)) for row in rows) if learned.hashes else 0
+    if not seen:
+        return None
+    return (
+        f"{judged.name}: {encoder} was trained on all texts of {seen:,} of {len(rows):,} items, so its "
+        "figures there may be too good. Measure on texts that it was not trained on"
+    )
