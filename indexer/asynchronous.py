@@ -33,7 +33,8 @@ class AsyncCollection:
     papers = AsyncCollection(library.collection("papers"))
     hits = await papers.search("hungry animals in winter", k=5)
 
-    Cancelling a call, for example by a timeout, only stops waiting for it: the thread finishes its work.
+    Cancelling a call, for example by a timeout, only stops waiting for it: the thread finishes its work. What
+    `explore`, `judgements` and `browser` return has no coroutines: call it with `asyncio.to_thread`.
     """
 
     def __init__(self, collection: Collection) -> None:
