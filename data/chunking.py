@@ -64,7 +64,7 @@ class Chunking:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse the notation, such as `tokens:200:40`. Raises BadInputError."""
+        """Parse the notation, such as `tokens:200:40`. Raises BadInputError for anything else."""
         found = _NOTATION.fullmatch(text.strip())
         usual = cls()
         if found is None or found["method"] not in list(ChunkingMethod):

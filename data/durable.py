@@ -60,8 +60,8 @@ def replacing(path: Path, *, sha256: str | None = None) -> Iterator[BinaryIO]:
     sha256: expected hash of the file when it is read back, otherwise NearsayError; None = do not read it back
 
     If `path` is a link, the file that it points to is replaced. Group and mode are kept, owner and access
-    control list are not; if the writer cannot set the group, others get only the permissions that both group
-    and others had. Devices and pipes, such as /dev/stdout, are written to directly.
+    control list are not; if the writer cannot set the group, group and others get only the permissions that
+    both had. Devices and pipes, such as /dev/stdout, are written to directly.
     """
     with _writing(path):
         special = path.exists() and not (path.is_file() or path.is_dir())
@@ -104,7 +104,7 @@ def _keep_rights(before: os.stat_result, path: Path) -> None:
 def require_new(out: Path) -> None:
     """Raise BadInputError if `out` exists. Call it before the work, not after."""
     if out.exists():
-        raise BadInputError(f"{out} is there already and is not replaced. Name a new folder, or remove it")
+        raise BadInputError(f"{out} already exists and is not replaced. Name a new folder, or remove it")
 
 
 def ending_of(path: Path, *known: str) -> str:
@@ -127,7 +127,8 @@ def new_folder(path: Path) -> Iterator[Path]:
             make_folder(path.parent)
             for left in path.parent.glob(f"{TEMPORARY_PREFIX}*"):
                 with contextlib.suppress(OSError):  # another process may remove it, too
-                    if left.is_dir() and time.time() - left.stat().st_mtime > _ABANDONED:
+                    changed = max(each.stat().st_mtime for each in (left, *left.rglob("*")))
+                    if left.is_dir() and time.time() - changed > _ABANDONED:
                         shutil.rmtree(left)
             temporary.mkdir()
             yield temporary

@@ -8,7 +8,7 @@ from typing import Self
 
 
 class NearsayError(Exception):
-    """The base of all errors that nearsay raises."""
+    """The base of all errors that a user can correct."""
 
     command: str = ""
     """What mends it in a shell, where the message says it in other words; the command line adds it."""

@@ -13,7 +13,7 @@ _FILES: Final = 100  # of those that lost rows, and as many of those that could 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A document that could not be read, in place of it.
+    """Takes the place of a document that could not be read.
 
     Its text is the line to print: `papers.jsonl:17: not JSON: Expecting ',' delimiter at column 8`.
     """

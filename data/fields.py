@@ -78,7 +78,7 @@ def choose_fields(
     text = options.text or _guessed_text(survey, options)
     if text is None:
         raise BadInputError(
-            f"{file}: cannot tell which field is the text; the fields are {known}. "
+            f"{file}: the text field cannot be guessed; the fields are {known}. "
             f"Name it: {option.format('text')}"
         )
     taken = {text, options.id, options.title}

@@ -18,7 +18,7 @@ PICTURES: Final = ("png", "svg")
 
 
 def picture_format(path: Path) -> str:
-    """ "png" or "svg" by the file extension; BadInputError for another one."""
+    """The picture format by the file extension, png or svg; BadInputError for another one."""
     return ending_of(path, *PICTURES)
 
 

@@ -48,7 +48,7 @@ class FilesSeen:
     notes: tuple[str, ...]  # what was skipped or guessed
     table: Table | None  # None: no file has named fields, or they differ between files
     tables_differ: bool
-    encodings: Mapping[str, str] = field(default_factory=dict)  # detected ones, by file name
+    encodings: Mapping[str, str] = field(default_factory=dict)  # detected, if not as given
     stopped: tuple[Fault, ...] = ()  # files whose preview took too much time or memory, or was not started
 
 

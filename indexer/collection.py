@@ -189,7 +189,7 @@ class Collection:
         ids = ids if isinstance(ids, str) else list(ids)
         with self._writing.held("remove", wait) as (store, row):
             removed = remove_documents(store, row, ids, where, missing)
-        self._writing.check(row, wait)
+        self._writing.check(row)
         return removed
 
     def delete(self, *, wait: float | None = None) -> None:
@@ -233,8 +233,8 @@ class Collection:
         measurement, as in `tune`, and again when the collection has doubled. Searches and additions can
         continue meanwhile. On a cluster, the workers build it in groups.
 
-        newer: index only new passages, if they are a twentieth of the collection (a tenth on a cluster) and
-               at least 16,384: they join the newest index or get their own (docs/large-collections.md)
+        newer: index only new passages, if they are more than a twentieth of the indexed ones (a tenth on a
+               cluster) and more than 16,384: they join the newest index or get their own
 
         Raises MissingExtraError without FAISS, BusyError if another process is indexing the collection.
         """
@@ -249,9 +249,10 @@ class Collection:
     ) -> "RebuildReport":
         """Embed the collection with another encoder. The live generation answers searches until `promote`.
 
-        Without an encoder, it repairs the live generation: the word index and damaged segments are recreated
-        from the catalogue, pending passages are embedded, and the index is built again. The same happens if
-        you name the live generation's own encoder, whose new location is then saved.
+        Without an encoder, it repairs the live generation. It recreates the word index and damaged segments
+        from the catalogue, embeds pending passages and rebuilds the index. The same happens if you name the
+        live generation's own encoder at a new location, which is then saved. New vectors are stored in the
+        collection's `dtype`, if one was given.
         """
         return self._writing.rebuild(encoder, progress, wait)
 
@@ -291,7 +292,7 @@ class Collection:
         margin: how far below 0 the interval of the nDCG@10 difference may reach; None = 0.05
 
         It runs hybrid search for the judgements' test queries, which are never trained on, and for general
-        sets. The interval is valid however often you look and however many generations you try.
+        sets. The interval is valid however often you look.
         """
         from nearsay.indexer.judgements.gate import measure_gate
         from nearsay.indexer.writing.rollout import promotable
@@ -319,7 +320,8 @@ class Collection:
         """Learn from the judgements how to search better. Returns the candidates and a recommendation.
 
         apply: make the recommended one live for all readers; `undo_improvement` reverts it
-        trained: also train an encoder, see `nearsay.indexer.encoder_candidate`
+        trained: function that trains an encoder as one more candidate, see
+                 `nearsay.indexer.encoder_candidate`
         progress: called while candidates are measured
         """
         from nearsay.indexer.improving import improve
@@ -480,7 +482,7 @@ class Collection:
         return [found[id_] for id_ in there]
 
     def documents(self, where: Where | None = None) -> Iterator[StoredDocument]:
-        """Iterate over the documents that match a filter, oldest first. Raises BadFilterError."""
+        """Iterate over documents matching a filter, oldest first. BadFilterError, UnknownCollectionError."""
         return stored_documents(self._store, self._record.row().id, where)
 
     def count(self, where: Where | None = None) -> int:
@@ -577,7 +579,10 @@ class Collection:
             return field_looks(connection, row.id)
 
     def facets(self, field: str, *, where: Where | None = None, limit: int = 20) -> "Facets":
-        """Count documents by the values of a field, most common first, under a filter; `limit` ≤ 10,000."""
+        """Count documents by the values of a field, most common first, under a filter.
+
+        Raises BadInputError for a limit outside 1 to 10,000; BadFilterError.
+        """
         from nearsay.indexer.filters.facets import facets
 
         with self._record.reading() as (connection, row):

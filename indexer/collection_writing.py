@@ -473,12 +473,12 @@ class CollectionWriting:
             with self.locked(row, "index", wait) as store:
                 self._record.require_live(generation)
                 plan = keep_prepared(store, row, generation, prepared)
-        self.check(row, wait)
+        self.check(row)
         return plan
 
-    def check(self, row: CollectionRow, wait: float | None) -> str | None:
-        """Look at the contract where that is due, without the lock; what has to be said of it."""
-        lock = partial(self.locked, row, "check", wait)
+    def check(self, row: CollectionRow) -> str | None:
+        """Check the contract if it is due, without waiting for the lock. Returns a warning, or None."""
+        lock = partial(self.locked, row, "check", 0.0)
         return check_contract(self._record.store, row, self._snapshot.take, lock)
 
     def _add(
@@ -568,7 +568,7 @@ class CollectionWriting:
             else:
                 said = (unmeasured(self._record.name, refresh(), promise),)
         if how.index == "now":
-            said = (*said, self.check(row, how.wait))
+            said = (*said, self.check(row))
         notes = [note for note in said if note is not None]
         adding.reports = [
             replace(report, notes=(*report.notes, *notes), near_duplicates=passed)
@@ -595,5 +595,5 @@ class CollectionWriting:
             catch_up(store, generation, load, progress)
             refresh_index(store, row, generation, listener=progress)
             number = promote(store, row, generation.number, measured).number
-        self.check(row, wait)
+        self.check(row)
         return number

@@ -105,8 +105,8 @@ def _encoder(library: Library, row: EncoderRow, used_by: list[str], precision: s
     anew = "; ".join(f"nearsay index rebuild {name} --encoder NAME_OR_FOLDER" for name in used_by)
     if not bundled and not of_hub and not Path(row.source).is_dir():
         detail = (
-            f"there is no such folder, so {names} can be searched with --mode lexical alone. "
-            f"Put it back, or embed again: {anew}"
+            f"there is no such folder, so {names} can be searched only with --mode lexical. "
+            f"Restore it, or embed again: {anew}"
         )
         yield Finding(subject, detail, sound=False)
         return
@@ -120,7 +120,7 @@ def _encoder(library: Library, row: EncoderRow, used_by: list[str], precision: s
     if found != row.fingerprint:
         detail = (
             f"its files changed since {names} was embedded: the fingerprint was {row.fingerprint[:12]} and "
-            f"is {found[:12]}. Put the former files back, or embed again: {anew}"
+            f"is {found[:12]}. Restore the previous files, or embed again: {anew}"
         )
         yield Finding(subject, detail, sound=False)
         return
@@ -200,8 +200,8 @@ def _texts(library: Library, row: CollectionRow) -> Iterator[Finding]:
         more = f" and {len(wrong) - 1:,} more" if wrong[1:] else ""
         yield Finding(
             f"{row.name}, texts",
-            f"document '{wrong[0]}'{more} is not what was added: its hash differs. Remove it, enter words "
-            f"anew and add it again: nearsay documents remove {row.name} --id {shlex.quote(wrong[0])}, "
+            f"document '{wrong[0]}'{more} does not match its hash. Remove it, rebuild the words and add "
+            f"it again: nearsay documents remove {row.name} --id {shlex.quote(wrong[0])}, "
             f"nearsay index rebuild {row.name}, nearsay documents add {row.name} FILE",
             sound=False,
         )

@@ -76,9 +76,7 @@ class Candidate:
     tested_low: float | None  # of its 95 % interval, valid however often you look
     tested_high: float | None
     recall: float | None  # of the index for the changed queries; None: exact search
-    milliseconds: (
-        float | None
-    )  # median time of a query, encoded and searched, measured alternately with others
+    milliseconds: float | None  # median time per query, encoding included, in turns with others
     replay: tuple[Replayed, ...]  # general sets; none if they cannot change, or the candidate fails anyway
     verdict: str
     likelihood: float | None = None  # of an adapter alone: log-likelihood gain of the relevant passages
@@ -161,7 +159,7 @@ def improve(
     relevant, which favours what is live. With fewer than 8 judged training queries, nothing is tried. At most
     1,000 queries of each part are searched for, chosen by their words; an adapter is fitted to all.
 
-    An encoder is trained on three quarters of the training part; then all gains are compared on the last
+    An encoder is trained on three quarters of the training part; then all gains are compared on the held-out
     quarter. If it is recommended, its generation waits for `promote`; otherwise it is dropped, unless it
     existed before or was promoted meanwhile.
     """

@@ -165,8 +165,8 @@ class Library:
         returns: the state of each shard. Libraries opened with Cluster(…, searches=True) use them until
                  `release`
 
-        Raises ClusterError if there are too few files for so many shards, BusyError if another process is
-        doing the same.
+        Raises ClusterError if the files cannot be divided into that many shards, BusyError if another process
+        is doing the same.
         """
         from nearsay.indexer.cluster.serving import serve
 

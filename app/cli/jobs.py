@@ -149,7 +149,7 @@ def cancel(number: int, as_json: bool = JSON, place: Place = GROUP) -> None:
 
     with place.open() as library:
         job = Jobs(library).cancel(number)
-        message = f"job {number} will stop. Check: nearsay jobs show {number}"
+        message = f"job {number} was asked to stop. Check: nearsay jobs show {number}"
         print_done(_facts(job), message, as_json=as_json)
 
 

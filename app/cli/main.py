@@ -70,10 +70,7 @@ class _Root(CommandGroup):
 
             if error.errno in FULL:
                 sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - Python flushes it
-                message = (
-                    f"no space left for the output ({error.strerror}). Free some space, or redirect the "
-                )
-                "output"
+                message = f"no space left for the output ({error.strerror}). Free some space, or redirect it"
                 raise click.ClickException(f"{message} elsewhere") from error
             if error.errno in _NO_PLACE and error.filename is not None:
                 message = (

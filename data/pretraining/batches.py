@@ -1,4 +1,4 @@
-"""Batches of pretraining examples: drawn again every epoch, continued from any point."""
+"""Batches of pretraining examples: drawn afresh every epoch, continued from any point."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
@@ -184,7 +184,7 @@ class _OtherDocuments:
 
 
 def _draws(random: np.random.Generator) -> Iterator[tuple[float, float, float, float, float]]:
-    """Return five uniform numbers at a time, without end."""
+    """Yield five uniform numbers at a time, without end."""
     size = 32  # a small text needs few
     while True:
         yield from random.random((size, 5)).tolist()
@@ -245,7 +245,7 @@ class PretrainingBatches:
     """The rows of a prepared text, packed, shuffled and masked differently in every epoch.
 
     Everything is a function of the seed and the cursor (and of the versions of nearsay and NumPy). An epoch
-    takes the shards in an order of its own, packs each again and shuffles its rows. Memory: what a shard
+    takes the shards in an order of its own, repacks each and shuffles its rows. Memory: what a shard
     takes; its tokens are mapped.
     """
 
@@ -275,9 +275,10 @@ class PretrainingBatches:
         self._held: tuple[tuple[int, int], PackedRows, NDArray[np.int64]] | None = None
 
     def batches(self, start: Cursor = _BEGINNING) -> Iterator[PretrainingBatch]:
-        """Return full batches without end; one may hold rows of two shards or epochs.
+        """Yield full batches without end; one may hold rows of two shards or epochs.
 
-        The same seed and cursor give the same batches bit for bit. BadInputError: the cursor does not fit.
+        The same seed and cursor give the same batches bit for bit. Raises BadInputError if the cursor does
+        not fit.
         """
         self._check(start)
         while True:
@@ -286,7 +287,7 @@ class PretrainingBatches:
             start = batch.cursor
 
     def one_pass(self) -> Iterator[PretrainingBatch]:
-        """Return the first epoch's batches, always the same; the last one may be short."""
+        """Yield the first epoch's batches, always the same; the last one may be short."""
         cursor = _BEGINNING
         while cursor.epoch == 0:
             batch = self._take(cursor, 1)

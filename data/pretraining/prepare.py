@@ -317,7 +317,7 @@ class _Preparation:
 
     def fault(self, fault: Fault) -> None:
         if self._options.strict:
-            raise BadInputError(f"{fault}. Mend it, or leave such rows out by preparing without strict")
+            raise BadInputError(f"{fault}. Fix it, or leave such rows out by preparing without strict")
         self.faults += 1
         if self.faults <= FAULTS_NAMED:
             self.note(str(fault))

@@ -212,7 +212,7 @@ def passed_over(sample: Sequence[Mapping[str, object]], texts: Sequence[str], pa
 
 def _unknown_columns(path: str, names: Sequence[str], what: str, option: str) -> UnknownColumnsError:
     return UnknownColumnsError(
-        f"{path}: which column is the {what} cannot be told; its columns are {_listed(names)}. "
+        f"{path}: the column of the {what} cannot be guessed; its columns are {_listed(names)}. "
         f"Name it with {option}"
     )
 
@@ -354,7 +354,7 @@ def _guessed_texts(
     wanted = {1, 2} if kind is None else {1} if kind is ExampleKind.TEXTS else {2}
     if len(others) not in wanted:
         raise UnknownColumnsError(
-            f"{path}: which columns are the texts cannot be told; its columns are {_listed(names)}. Name "
+            f"{path}: the columns of the texts cannot be guessed; its columns are {_listed(names)}. Name "
             f"{'them' if kind is None else _wanted_columns(kind)}: --columns {_example(others or names)}"
         )
     if kind is None and len(others) == 1 and others[0].lower() in _QUERIES:

@@ -117,6 +117,6 @@ def _row(line: int, row: Mapping[str, object], columns: ExampleColumns, path: st
     if not isinstance(label, str) or not label.strip():
         raise BadInputError(
             f"{path}:{line}: {columns.label} is {label!r}, and a label is a word or a whole number; "
-            "mend or remove the row"
+            "fix or remove the row"
         )
     return LabelledText(texts[0], texts[1] if len(texts) > 1 else None, label.strip(), line)

@@ -103,8 +103,8 @@ def kind_of_labels(
         f" ({other[1]!r} in line {other[0]}; such numbers in {others:,} of {rows:,} rows)" if other else ""
     )
     raise BadInputError(
-        f"{path}: the labels in {column!r} are {shown}{slips}, and what they mean cannot be told. "
-        f"{'Mend these rows, or name' if other else 'Name'} the kind: "
+        f"{path}: the labels in {column!r} are {shown}{slips}, whose meaning is unclear. "
+        f"{'Fix these rows, or name' if other else 'Name'} the kind: "
         f"nli ({_USUAL}), labelled (1 = the same) or scored"
     )
 

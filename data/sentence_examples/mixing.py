@@ -232,7 +232,7 @@ class EpochBatches:
 
 
 class DistinctBatches:
-    """Deals a set's rows out to batches, again in each epoch, always to the same number of batches.
+    """Deals a set's rows out to batches, reshuffled in each epoch, always to the same number of batches.
 
     Batches are of equal size up to a row, rather than full ones and a small last one, so none is lost. There
     are as few as the batch size allows; with `distinct` at least as many as rows share one text, and more if

@@ -197,7 +197,7 @@ def read_sentence_examples(
 
     Exact duplicates of a row (texts and label) and pairs whose annotators did not agree ('-', or -1 in NLI)
     are left out and counted. Tuples are brought to one width (`even_width`). BadInputError for a file that
-    cannot be read, columns or a kind that cannot be told, and a file without one usable row.
+    cannot be read, columns or a kind that cannot be guessed, and a file without one usable row.
 
     The file is read once, as a stream, and its texts are written to a memory-mapped file without a name: 4
     bytes a text are in memory, some 30 for a moment, and nothing is left on the disk when the examples are
@@ -294,7 +294,7 @@ class _Reading:
     def leave_out(self, fault: Fault) -> None:
         """Count a row that cannot be used; BadInputError under strict."""
         if self.strict:
-            raise BadInputError(f"{fault}. Mend or remove the row, or read without strict to leave it out")
+            raise BadInputError(f"{fault}. Fix or remove the row, or read without strict to leave it out")
         self.left_out += 1
         if len(self.faults) < _SHOWN:
             self.faults.append(str(fault))

@@ -479,7 +479,7 @@ def _translate(error: BaseException, url: str) -> NearsayError:
             f"committed was not done. Try again{how}"
         )
     if name == "SQLITE_CORRUPT_VTAB":
-        said = f"the words of a collection in {_place(url)} are damaged ({reason}). See of which, and how to "
+        said = f"the words of a collection in {_place(url)} are damaged ({reason}). Find out which, and how to "
         return CatalogueError(f"{said}recreate them: nearsay doctor --prove")
     damaged = any(said in lowered for said in ("malformed", "not a database", "could not decode"))
     said = f"is damaged ({reason}). {_REMEDY}" if damaged else f"refused: {reason}. {_CHECK}"
@@ -508,8 +508,8 @@ def _opening(url: str) -> str:
             "library once where it may be, or copy it there"
         )
     return (
-        "Check that its folder is there, the rights of both, and how many files are open (ulimit -n), then "
-        "try again"
+        "Check that its folder exists, the permissions of both, and the number of open files (ulimit -n), "
+        "then try again"
     )
 
 

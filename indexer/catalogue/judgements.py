@@ -21,7 +21,7 @@ from nearsay.indexer.catalogue.tables import collections, documents, judgements,
 
 
 class SearchMode(StrEnum):
-    """dense = by meaning, lexical = by words, hybrid = both."""
+    """The kind of search: by meaning (dense), by words (lexical), or both (hybrid)."""
 
     DENSE = "dense"  # the cosine of vectors
     LEXICAL = "lexical"  # the words that query and passage share, no encoder needed
@@ -48,10 +48,10 @@ class Judgement:
     text: str  # of the passage, when it was judged
     rank: int | None  # of the judged hit, from 1; None: it was not a hit
     score: float | None  # of that hit
-    mode: SearchMode | None  # of the search
-    encoder: str | None  # name of the live encoder; None: there was none
+    mode: SearchMode | None  # of the search that found the hit; None: unknown
+    encoder: str | None  # name of the one that found the hit, else of the live one; None: there was none
     fingerprint: str | None  # of the encoder
-    generation: int | None  # the live one
+    generation: int | None  # that found the hit, else the live one
     created_at: str  # of the last change, ISO 8601, UTC
     state: JudgementState = JudgementState.CURRENT
     unsure: bool = False  # the rater could not say; `relevant` is False and has no meaning

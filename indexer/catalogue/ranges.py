@@ -108,7 +108,7 @@ def unembedded(connection: sa.Connection, generation: GenerationRow) -> int:
 
 
 def _rise(connection: sa.Connection, generation: GenerationRow, through: int) -> None:
-    """Raise the watermark to a passage and over the ranges that follow without a gap."""
+    """Raise the watermark to a passage and over the next ranges, up to a gap that contains a passage."""
     for each in embedded(connection, generation)[1:]:
         if _any_between(connection, generation, through, each.first):
             break

@@ -226,7 +226,9 @@ class _Indexing:
         groups = _grouped(rows, max(room_of(cluster), -(-total // _GROUP)))
         self._spans = [(group[0].first_passage, group[-1].last_passage) for group in groups]
         self._spans[-1] = self._spans[-1][0], max(self._spans[-1][1], rows[-1].last_passage)
-        workers = free_room(cluster, min(room_of(cluster), len(groups)), "a worker that builds an index")
+        workers = free_room(
+            cluster, min(max(1, room_of(cluster)), len(groups)), "a worker that builds an index"
+        )
         url = store.database.engine.url
         # A call is tried as long as its worker is started again: while a machine goes, tries fail at once.
         actor = ray.remote(Builder).options(

@@ -349,8 +349,8 @@ def connection_lost(error: BaseException) -> ClusterError:
     if not isinstance(error, (ConnectionError, *_of_grpc())):
         said = "it was given up"
     return ClusterError(
-        f"the connection to the cluster was lost ({said}). What is done is kept: ask again, or run the same "
-        "command again"
+        f"the connection to the cluster was lost ({said}). What is done is kept: search again, or run the "
+        "same command again"
     )
 
 

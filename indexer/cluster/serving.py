@@ -233,7 +233,7 @@ class Shards:
             until = time.monotonic() + _PATIENCE  # for all together
             for at, call in calls.items():
                 try:
-                    answers[at] = ray.get(call, timeout=max(0.0, until - time.monotonic()))
+                    answers[at] = ray.get(call, timeout=max(1.0, until - time.monotonic()))
                 except ray.exceptions.RayTaskError as error:
                     raise raised_by(error) from error
                 except ray.exceptions.RayError as error:  # its process ended, or its machine, or it is late
@@ -299,8 +299,8 @@ class ShardedSnapshot(Snapshot):
             return self.notes
         named = ", ".join(str(at) for at in sorted(self.missing))
         said = (
-            f"a part of the collection was not searched: shard {named} did not answer. Ask again in a "
-            f"moment, or start all anew: nearsay cluster serve {self.collection.name}"
+            f"a part of the collection was not searched: shard {named} did not answer. Try again in a "
+            f"moment, or restart all: nearsay cluster serve {self.collection.name}"
         )
         return (*self.notes, said)
 
@@ -373,9 +373,9 @@ class ShardedSnapshot(Snapshot):
         if missing and (self.whole or not self.shards.cluster.partial or not there):
             raise ClusterError(
                 f"{counted(len(missing), 'shard')} of {len(answers)} of collection '{self.collection.name}' "
-                f"{'does' if len(missing) == 1 else 'do'} not answer, and nothing is answered without. Ray "
-                "starts again what failed: ask once more in a moment, or take what the others find: "
-                "--partial. What was ended, or never started, stays away until all are started anew: "
+                f"{'does' if len(missing) == 1 else 'do'} not answer, so the search failed. Ray restarts "
+                "failed shards: try again in a moment, or accept partial results with --partial. Stopped "
+                "shards stay away until you start all again: "
                 f"nearsay cluster serve {self.collection.name} --shards {len(answers)}"
             )
         if any(version != self.collection.version for version, _ in there):

@@ -308,7 +308,7 @@ class Clustering:
     method: str
     parameters: Mapping[str, JsonValue]  # those used, and the criterion that chose them
     clusters: tuple[Cluster, ...]  # by level and descending size
-    passages: int  # clustered passages that still exist
+    passages: int  # existing passages that were clustered, outliers included
     outliers: int  # of these, those in no cluster
     newer: int  # passages added after the clustering
     movement: Movement | None  # changes since the previous clustering; None if there was none

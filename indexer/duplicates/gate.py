@@ -256,7 +256,7 @@ class GateRequest:
             )
 
     def settle(self, connection: sa.Connection, collection: CollectionRow, generation: GenerationRow) -> None:
-        """Store the settings with the collection; a new gate checks passages that have no vector yet.
+        """Store the settings with the collection; a new one checks pending and later passages.
 
         Raises BadInputError for a threshold without a gate.
         """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nearsay.indexer.judgements.judgements import Judgements
 
 MARGIN: Final = 0.05  # of nDCG@10 by which the interval may extend below 0
-QUERIES: Final = 10  # judged test queries from which promotions are always measured
+QUERIES: Final = 10  # judged test queries from which promotions are measured by default
 LEVEL: Final = 0.95  # of all intervals of a collection's generations together
 _DEPTH: Final = 10
 _MOST: Final = 2048  # judged queries
@@ -89,7 +89,7 @@ class GateReport:
 def spent_level(generation: int) -> float:
     """The confidence level for the n-th generation, so that all errors together are at most 1 - LEVEL.
 
-    The k-th candidate gets a share of 1 / (k (k + 1)) of them, and these shares add up to 1.
+    The k-th generation after the first gets a share of 1 / (k (k + 1)) of them, and these shares add up to 1.
     """
     tried = max(1, generation - 1)
     return 1 - (1 - LEVEL) / (tried * (tried + 1))

@@ -288,12 +288,12 @@ def _by_passage(
 
 
 class Judgements:
-    """The relevance judgements of a collection, returned by `Collection.judgements`.
+    """The judgements of a collection. Get them with `Collection.judgements`.
 
     Thread-safe. Any number of people can judge at once, and while documents are added: each judgement is one
-    short transaction, and the last one on a query and passage stays. The collection's writer lock is not
-    taken: a judgement refers to its document by id and stores the judged text, so changes of the collection
-    cannot invalidate it.
+    short transaction, and the last one on a query and passage stays. Judging does not take the collection's
+    writer lock, because a judgement refers to its document by id and stores the judged text, so changes of
+    the collection cannot invalidate it.
     """
 
     def __init__(self, record: CollectionRecord, search: "Search", searches: SearchLog) -> None:

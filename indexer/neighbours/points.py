@@ -211,7 +211,7 @@ class Near:
 
 @dataclass(frozen=True, slots=True)
 class Shown(Sequence[_Item], Generic[_Item]):
-    """What was found, in order, and what has to be said about it."""
+    """The results, in order, with notes."""
 
     items: tuple[_Item, ...]
     looked_at: int  # passages

@@ -362,7 +362,7 @@ def _read(reader: object, serialised: NDArray[np.uint8]) -> object:
     except (MemoryError, RuntimeError) as error:
         raise StorageError(
             f"FAISS cannot open an index of {size_words(serialised.nbytes)} ({first_line(error)}). Free some "
-            "memory, then try again; if it stays so, build the index anew: nearsay index rebuild"
+            "memory, then try again; if that does not help, rebuild the index: nearsay index rebuild"
         ) from error
     return index
 

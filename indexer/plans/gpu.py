@@ -142,7 +142,7 @@ def plain_reason(error: BaseException) -> str:
     if "no kernel image" in said:
         return "this FAISS was built without code for this GPU"
     if "Invalid GPU device" in said:
-        return "that GPU is not there"
+        return "that GPU does not exist"
     message = _MESSAGE.search(said)
     return first_line(RuntimeError(message.group(1))) if message else first_line(error)
 

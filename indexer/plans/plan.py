@@ -213,35 +213,35 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The kind of search, its parameters, what it promises, and the report that chose it."""
+    """The kind of index, its search parameters, its recall contract, and the measurements that chose it."""
 
     kind: PlanKind = PlanKind.EXACT
     shape: Mapping[str, int] = field(default_factory=dict)  # how the index was built
     parameters: Mapping[str, int] = field(default_factory=dict)  # how it is searched
     contract: RecallContract = field(default_factory=RecallContract)
     report: tuple[Measured, ...] = ()
-    measured_at: int = 0  # passages there were when the report was made
-    queries: str = ""  # what it was measured with
-    check: Check | None = None  # the last look since then
-    note: str = ""  # what has to be said of the choice
-    gpu: GpuReport | None = None  # what was measured on GPUs; None: nothing was asked of any
+    measured_at: int = 0  # passages when it was measured
+    queries: str = ""  # the queries that it was measured with
+    check: Check | None = None  # the latest check of the contract
+    note: str = ""  # a note on the choice
+    gpu: GpuReport | None = None  # GPU measurements; None: none were made
 
     def to_json(self) -> dict[str, Any]:
-        """As the catalogue keeps it."""
+        """Convert to JSON for the catalogue."""
         return asdict(self) | {"estimated_on_passages": self.estimated}
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> "Plan":
-        """From what `to_json` gave, now or in an older nearsay.
+        """Restore what `to_json` returned, also by earlier versions.
 
-        CatalogueError for a kind that only a newer nearsay knows, and for what no nearsay wrote.
+        Raises CatalogueError for a kind that only a newer version knows, and for invalid data.
         """
         try:
             return cls._from_json(kept)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise CatalogueError(
                 f"the plan of a generation cannot be read ({type(error).__name__}: {error}). "
-                "Choose it anew: nearsay index rebuild COLLECTION --encoder ENCODER, then promote it"
+                "Rebuild it: nearsay index rebuild COLLECTION --encoder ENCODER, then promote it"
             ) from error
 
     @classmethod
@@ -275,27 +275,27 @@ class Plan:
 
     @property
     def estimated(self) -> bool:
-        """Whether its recall was measured with stored vectors, not with queries of the user's own.
+        """Whether recall was measured with stored vectors instead of your own queries.
 
-        Passages stand close to others of their kind; people's queries do not, and may find fewer.
+        Stored vectors are close to similar ones, so real queries may have a lower recall.
         """
         return bool(self.report) and not self.queries.endswith(GIVEN_QUERIES)
 
     @property
     def evidence(self) -> str:
-        """What its recall was measured with, in words."""
+        """What recall was measured with, in words."""
         said = self.queries or "stored vectors"
         return f"{said} (recall is estimated on passages)" if self.estimated else said
 
     def warning(self, collection: str) -> str | None:
-        """What has to be said while the contract does not hold; None while it does."""
+        """The warning if the contract is not met; None if it is."""
         check = self.check
         if check is None or check.kept:
             return None
         return (
             f"{self.contract} no longer holds: {check.recall:.3f} of the {self.contract.at} nearest were "
             f"found at {check.passages:,} passages, estimated on passages. "
-            f"Choose the index anew: nearsay index tune {collection}"
+            f"Choose a new index: nearsay index tune {collection}"
         )
 
 

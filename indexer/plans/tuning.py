@@ -245,8 +245,11 @@ class _Tuning:
         searcher = Searcher(self._vectors, self._alive, self._asked, index.looking(most))
         covered = searcher.covered(self._proposing)
         recalls: dict[int, Mapping[int, NDArray[np.float64]]] = {}
+        limit = most["probes"]
         for parameters in ladder:
             probes = parameters["probes"]
+            if probes > limit:
+                continue
             within = float(covered[probes - 1])
             if within < target and probes < most["probes"]:
                 continue
@@ -258,8 +261,8 @@ class _Tuning:
                 if best.mean() < target:
                     step = with_recall(replace(row, parameters=looking, verdict=below(target)), best)
                     self._report.append(_with_speed(step, self._speed(searcher, 50)))
-                if best.mean() + 1 - within < target:
-                    return
+                if best.mean() + 1 - max(within, best.mean()) < target:
+                    limit = probes
             if recalls[probes][parameters["factor"]].mean() >= target:
                 yield parameters
 

@@ -125,10 +125,10 @@ class Lineage:
 
 @dataclass(frozen=True, slots=True)
 class HitScores:
-    """The scores of a passage; None = not computed."""
+    """The scores of a passage; None = not computed or not found."""
 
     dense: float | None = None  # cosine similarity: -1 to 1, higher is closer
-    lexical: float | None = None  # BM25 of the query's words: above 0, higher is better; None: no match
+    lexical: float | None = None  # BM25: above 0, higher is better; None: no match, or only common words
     word_share: float | None = None  # BM25 over that of the query's five rarest words; counts above .4
     fused: float | None = None  # the combination of both, in hybrid mode
     rerank: float | None = None  # the cross-encoder's own scale, higher is better
@@ -207,7 +207,7 @@ class Hits(Sequence[Hit]):
         return table
 
     def to_pandas(self) -> "pd.DataFrame":
-        """Convert to a pandas data frame, one row per hit; metadata as mappings. Needs pandas."""
+        """Convert to a pandas data frame, one row per hit. Raises NearsayError without pandas."""
         try:
             import pandas as pd
         except ImportError as error:

@@ -289,8 +289,8 @@ def lexical_candidates(
     because they score next to nothing and take most of the time.
 
     If even the rarest word is in more passages than the budget allows, the result is not `complete`: it ranks
-    the passages with the two rarest words (or the first two, if all are equally common), only the oldest if
-    there are too many, then the oldest with the rarest word until the budget is spent. Raises
+    the passages with the two rarest words (the query's first two, if all reach the counting limit), only the
+    oldest if there are too many, then the oldest with the rarest word until the budget is spent. Raises
     UnreadableWordsError if the collection's table is missing or damaged.
     """
     table = words_in(connection, collection_id)

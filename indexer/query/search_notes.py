@@ -148,7 +148,7 @@ def about_fields(
                 instead = ", ".join(".".join((*inside[:place], one)) for one in there) or ", ".join(seen)
                 dotted = ".".join(path)
                 hint = f". {in_backquotes(dotted)}" if dotted in seen else ""
-                said = f"no document looked at has a field '{lacking}'; there are: {instead or 'none'}"
+                said = f"no checked document has a field '{lacking}'; existing fields: {instead or 'none'}"
                 notes.append(said + hint)
                 break
     return [*notes, *_about_kinds(expression, rows)]

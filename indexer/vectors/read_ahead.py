@@ -9,7 +9,7 @@ Item = TypeVar("Item")
 
 
 def read_ahead(items: Iterable[Item], depth: int = 2) -> Generator[Item]:
-    """Return the items in order, up to `depth` of them made ahead in a background thread.
+    """Yield the items in order, up to `depth` of them made ahead in a background thread.
 
     What making them raises comes out where the item would have come. Closing the generator ends the thread
     after the item it is at, and closes `items`.

@@ -224,8 +224,8 @@ def _open(
     except (FileNotFoundError, IsADirectoryError) as error:
         if not os.path.isdir(path.parent):  # noqa: PTH112 - Path.is_dir() raises where a share is away
             raise StorageError(
-                f"segment {path.name} cannot be read: its folder {path.parent} is not there. Bring it back "
-                "(a share may not be mounted), then try again; if it is lost, make it anew, empty, and "
+                f"segment {path.name} cannot be read: its folder {path.parent} does not exist. Restore it "
+                "(a share may not be mounted), then try again; if it is lost, create it empty and "
                 "rebuild the collection: nearsay index rebuild"
             ) from error
         if isinstance(error, IsADirectoryError):

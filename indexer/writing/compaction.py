@@ -99,7 +99,8 @@ def compact(
     grace:        seconds to keep a replaced file for readers that may have it open; None = an hour with a
                   PostgreSQL catalogue, 0 with SQLite
 
-    A file that cannot be deleted does not fail the compaction; the report's notes name it.
+    Files that cannot be deleted, or space that cannot be reclaimed, do not fail the compaction; the report's
+    notes say how many and why.
     """
     if grace is not None and not (math.isfinite(grace) and grace >= 0):
         raise BadInputError(f"a grace of {grace} seconds is not possible. Give 0 or more")

@@ -56,7 +56,7 @@ def remove_documents(
     """
     if where is not None and not (where and fields(parse(where))):
         raise BadInputError(
-            "the filter is empty, and every document passes it. Say which are to be removed, or remove the "
+            "the filter is empty and would match every document. Give a condition, or delete the "
             "collection: collection.delete()"
         )
     with store.database.writing() as connection:

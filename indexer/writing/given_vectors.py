@@ -71,7 +71,7 @@ class VectorsOnly:
 
     @property
     def normalised(self) -> bool:
-        """True: vectors that are not of unit length are refused."""
+        """Always True, because vectors that are not of unit length are refused."""
         return True
 
     @property
@@ -116,8 +116,9 @@ def with_vectors(
 
     vectors: (documents, d) of unit length, computed from title, a space and text
 
-    Raises BadInputError for a wrong number, dimension or length, if up to eight of them differ from those of
-    the encoder, if a document has more than one passage, and if two equal texts have different vectors.
+    Raises BadInputError for a wrong number, dimension or length, if the vectors of up to eight documents that
+    are embedded as a check differ, if a document has more than one passage, and if two equal texts have
+    different vectors.
     """
     given = np.asarray(vectors)
     if given.shape != (len(documents), encoder.dimension) or given.dtype.kind != "f":

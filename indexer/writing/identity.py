@@ -19,7 +19,7 @@ _FIRST_CHARACTERS = 8_000_000  # and characters of them, whichever is first
 
 
 class Names:
-    """The ids seen in one run: in memory at first, in a database on disk above 48 MB."""
+    """The ids seen in one run: the first ones in a set, further ones in a database that uses the disk."""
 
     def __init__(self) -> None:
         self._first: set[str] = set()

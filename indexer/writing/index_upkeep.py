@@ -296,19 +296,22 @@ def _prepare(
 def _grown(
     store: Store, generation: GenerationRow, state: IndexState, total: int
 ) -> tuple[bool, bool, NDArray[np.float32] | None]:
-    """Whether the kind is chosen anew, whether it was measured for too little, and queries to measure with.
+    """Whether to choose the kind again, whether its measurements are outdated, and queries to measure with.
 
-    It was where the collection has doubled, and where an index of everything takes more than it may.
+    They are if the collection has doubled, or if an index of all passages would exceed the memory limit.
     """
     plan = state.plan
     if plan.kind is PlanKind.EXACT:
         return total > _exact_up_to(plan), False, _given(store, generation, plan.contract)
     doubled = not plan.measured_at / RETUNE_AT <= total < RETUNE_AT * plan.measured_at
-    doubled = doubled or _too_large(state, generation, total)
+    too_large = _too_large(state, generation, total)
+    doubled = doubled or too_large
     if not doubled or plan.estimated:
         return doubled, doubled, None
     queries = _given(store, generation, plan.contract)
-    return queries is not None and store.cluster is not None, doubled, queries  # workers measure all kinds
+    if queries is None:
+        return too_large, doubled, None
+    return store.cluster is not None, doubled, queries  # workers measure all kinds
 
 
 def _outgrown(
@@ -344,7 +347,7 @@ def _refuse_empty(collection: CollectionRow, total: int) -> None:
 
 
 def _too_large(state: IndexState, generation: GenerationRow, count: int) -> bool:
-    """Whether an index of so many passages, made as the plan has it, takes more memory than it may."""
+    """Whether an index of this many passages with the plan's shape would exceed the memory limit."""
     plan, limit = state.plan, state.plan.contract.memory_bytes
     dimension = generation.encoder.dimension
     return limit is not None and engine_of(plan.kind).expected_bytes(count, dimension, plan.shape) > limit

@@ -91,7 +91,7 @@ def test_a_static_encoder_is_made_with_and_without_texts(run: Run) -> None:
     assert "20 of 27 texts" in fitted.stderr
     assert load("fitted").encode(TEXTS).shape == (27, 16)
     again = run("train", "static", "mine", "texts.txt", "--out", "fitted", "--sample", "20", *EXACT)
-    assert "fitted is there already" in again.stderr
+    assert "fitted already exists" in again.stderr
     assert "of 27 texts" not in again.stderr  # nothing was read
 
 

@@ -376,7 +376,7 @@ def test_a_filter_that_names_no_known_field_within_another_is_told_too(
     ann = {"name": "Ann", "born": {"year": 1975}}
     people.add_rows([{"text": "a", "year": 2019, "author": ann}, {"text": "bb", "author": None}])
     notes = people.search("a", 1, where=where).notes
-    assert [note for note in notes if "no document looked at" in note] == (
+    assert [note for note in notes if "no checked document has" in note] == (
         [] if named is None else [Naming(*named)]
     )
 

@@ -49,7 +49,7 @@ def read_tokenizer(folder: EncoderFolder) -> PreTrainedTokenizerBase:
 def _lower(tokenizer: PreTrainedTokenizerBase, backend: Tokenizer) -> None:
     """Have a tokenizer lower its texts, in place; BERT's does so, too, once it is saved and read again.
 
-    transformers makes BERT's normalizer again from the tokenizer's settings, whatever tokenizer.json says.
+    transformers rebuilds BERT's normalizer from the tokenizer's settings, whatever tokenizer.json says.
     """
     own = backend.normalizer
     if isinstance(own, normalizers.BertNormalizer):

@@ -272,7 +272,7 @@ class VocabularyCounts:
     different_words: int
     characters: int  # distinct ones with pieces
     characters_left_out: int  # distinct ones beyond the alphabet's limit
-    words_left_out: int  # occurrences of words that are too long or have a character without piece
+    words_left_out: int  # occurrences of words that are too long or contain a character without a piece
     words_forgotten: int  # occurrences of rare words that were dropped from memory
 
 

@@ -77,7 +77,7 @@ def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
         files = sorted({folder / str(name) for name in listed.values()}) if isinstance(listed, dict) else []
     for file in files:
         if not file.is_file():
-            raise UnsupportedEncoderError(f"its part {file.name} is not there")
+            raise UnsupportedEncoderError(f"its part {file.name} is missing")
         with file.open("rb") as stream:
             length, size = int.from_bytes(stream.read(8), "little"), file.stat().st_size
             try:

@@ -79,7 +79,7 @@ def logged_to(
                 opened[name] = _OPENERS[MetricsClient(name)](folder, ids, step)
             except Exception as error:
                 raise NearsayError(
-                    f"{name} cannot log this run ({first_line(error)}). Mend its settings, or leave it out "
+                    f"{name} cannot log this run ({first_line(error)}). Fix its settings, or leave it out "
                     "of --log-to"
                 ) from error
         if ids:

@@ -89,7 +89,7 @@ class RunFolder:
                 "to train the model further, start a new run from it"
             )
         if not self.config_file.is_file() and any(path != self.run for path in self.out.iterdir()):
-            raise BadInputError(f"{self.out} is there and holds no run. Name a new folder")
+            raise BadInputError(f"{self.out} exists and contains no run. Name a new folder")
         if leads and (self.run / _LOCK).is_file():
             with self.held():
                 pass

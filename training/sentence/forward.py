@@ -153,7 +153,7 @@ def padded(
     left: bool = False,
     width: int | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Convert a batch's texts to one length.
+    """Pad a batch's texts to one length.
 
     width:   the length, at least that of the longest text; None: the longest text's
     returns: token numbers and mask, both (texts, width) int64; in the mask 1 is a real token

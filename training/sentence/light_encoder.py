@@ -84,7 +84,7 @@ class LightEncoder(OpenedEncoder):
     """Encodes a few texts in float32 with ONNX Runtime, and loads `Encoder` for larger numbers.
 
     Queries of up to 4,096 tokens in total are always encoded here, so that a query has one vector; more of
-    them are encoded by torch in its precision. Passages are encoded here up to 16,384 tokens per process,
+    them are encoded by torch in its precision. Passages are encoded here up to 16,384 tokens in total,
     fewer for an encoder larger than the bundled one, and none if there may be a GPU. Explanations (token
     contributions and `encode_window`) are computed here until torch is loaded. A static encoder, which only
     averages embeddings, never needs torch. Thread-safe.

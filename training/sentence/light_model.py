@@ -68,7 +68,7 @@ class LightModel:
         return np.ascontiguousarray(pooled[:, : self._truncate], dtype=np.float32)
 
     def token_states(self, token_ids: Sequence[Sequence[int]]) -> list[Array]:
-        """Each text's last hidden states, (tokens, width)."""
+        """Each text's token vectors as the pooling gets them, (tokens, width)."""
         return [self._body(ids) for ids in token_ids]
 
 

@@ -45,7 +45,7 @@ class QueryAdapter:
         size = int(np.sqrt(numbers.size))
         if not size or 4 * size * size != len(kept) or not np.isfinite(numbers).all():
             raise BadInputError(
-                f"{len(kept)} bytes are no query adapter. Make it anew: nearsay index improve"
+                f"{len(kept)} bytes are not a query adapter. Create it again: nearsay index improve"
             )
         return cls(numbers.reshape(size, size).astype(np.float32))
 

@@ -140,7 +140,9 @@ def show_first_documents(seen: FilesSeen) -> None:
         st.warning(as_markdown(f"Cannot be used: {fault}"), icon=":material/warning:")
     if rest := Counter(fault.source for fault in seen.faults if fault not in shown):
         named = ", ".join(f"{name} ({count:,})" for name, count in rest.items())
-        message = f"{rest.total():,} more rows of this preview cannot be used, in {named}."
+        message = (
+            f"{counted(rest.total(), 'more row', 'more rows')} of this preview cannot be used, in {named}."
+        )
         st.warning(as_markdown(message), icon=":material/warning:")
     for note in seen.notes:
         if ": text = " not in note:  # guessed fields are shown above

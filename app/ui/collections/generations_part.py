@@ -129,7 +129,8 @@ def promotion_changes(
             )
         changes.append(f"Generation {live.number} is kept as retired, so that you can roll back to it.")
     if waiting:
-        changes.append(f"{counted(waiting, 'passage')} without a vector in it are embedded first.")
+        are = "is" if waiting == 1 else "are"
+        changes.append(f"{counted(waiting, 'passage')} without a vector in it {are} embedded first.")
     return changes
 
 

@@ -163,7 +163,7 @@ def _rename(visit: Visit, each: Cluster) -> None:
 SMALLEST = "Smallest cluster size"
 NEAREST = "Assign each outlier to the nearest cluster"
 _ASKS: Final = {
-    "clusters": Asks("Number of clusters", usual="chosen by silhouette"),
+    "clusters": Asks("Number of clusters", usual="as many as the neighbour graph has communities"),
     "resolution": Asks(usual="automatic"),
     "least_size": Asks(SMALLEST, usual="automatic"),
     "assign_outliers": Asks(NEAREST),
@@ -250,7 +250,8 @@ def _many_outliers(found: Clustering) -> None:
 
 def _newer(visit: Visit, found: Clustering) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.info(f"{counted(found.newer, 'passage')} added since are in no cluster yet.")
+        are = "is" if found.newer == 1 else "are"
+        st.info(f"{counted(found.newer, 'passage')} added since {are} in no cluster yet.")
         arguments = ["explore", "clusters", visit.name or "", "--assign"]
         title = f"Assign new passages of {visit.name} to clusters"
         offer_look(visit, "Assign them", arguments, title, "cl_newer", ":material/add:", first=False)

@@ -104,7 +104,8 @@ def _show_unmapped(visit: Visit, shown: PackedMap, mapped: int) -> None:
     newer = visit.collection.snapshot().searchable - mapped
     if newer > 0:
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.info(f"{counted(newer, 'passage')} added since are not on the map yet.")
+            are = "is" if newer == 1 else "are"
+            st.info(f"{counted(newer, 'passage')} added since {are} not on the map yet.")
             _offer_map(visit, "Place them")
     if len(shown) < mapped:
         st.caption(

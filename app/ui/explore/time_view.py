@@ -109,7 +109,7 @@ _QUICK = 150_000  # passages whose dates are read and counted
 _QUICK_NEW = 20_000  # passages: each new one is compared with every older one
 _EVERY = 1_000_000  # clusters: without a limit the command prints only the largest
 _SAMPLE = 1_000  # documents in which date fields are detected
-_ADDED = "date added"
+_ADDED = "(date of addition)"  # no field is called so
 _AUTO = "automatic"
 _NEW = 10  # new passages that are shown
 

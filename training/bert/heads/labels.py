@@ -78,7 +78,7 @@ class LabelSet:
                 known = ", ".join(self.names[:_SHOWN]) + (" …" if len(self.names) > _SHOWN else "")
                 raise BadInputError(
                     f"{source}:{line}: the label {label!r} is not among the {len(self.names)} that the head "
-                    f"knows ({known}). Mend or remove the row, or train with rows of that label"
+                    f"knows ({known}). Fix or remove the row, or train with rows of that label"
                 )
             numbers.append(number)
         return np.array(numbers, dtype=np.int64)

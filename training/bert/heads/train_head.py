@@ -94,7 +94,7 @@ def train_head(
     Raises BadInputError for unusable rows, labels and settings, and DiskFullError.
 
     Devlin et al. 2019, sections 4.1 to 5.3, https://arxiv.org/abs/1810.04805 (whose feature-based tagger has
-    a BiLSTM between features and labels, which nearsay's has not); Conneau & Kiela 2018,
+    a BiLSTM between features and labels, which nearsay's does not have); Conneau & Kiela 2018,
     https://arxiv.org/abs/1803.05449
     """
     chosen, watch = options or FineTuning(), watch or Watch()

@@ -69,9 +69,9 @@ def read_candidates(
                 tuple(_texts(reach(row, name), name)) for name in (*names[:2], *others_of_row)
             )
         except UnusableRowError as error:
-            raise BadInputError(f"{path}:{line}: {error}; mend or remove the row") from error
+            raise BadInputError(f"{path}:{line}: {error}; fix or remove the row") from error
         if len(anchor) != 1:
-            raise BadInputError(f"{path}:{line}: {names[0]} is empty or no text; mend or remove the row")
+            raise BadInputError(f"{path}:{line}: {names[0]} is empty or no text; fix or remove the row")
         negatives = tuple(chain.from_iterable(others))
         if positives and negatives:
             rows.append(Candidates(anchor[0], positives, negatives))

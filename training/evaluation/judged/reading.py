@@ -62,7 +62,7 @@ def read_judged_set(
     name:  None: the folder's, or the file's
     columns, label: names of the columns of the texts, in their order, and of the label or score; None: told
         from their names. A judged corpus has none to name
-    Raises BadInputError for what is not there, cannot be told or cannot be read.
+    Raises BadInputError for a missing, ambiguous or unreadable file.
     """
     kind, path = _parsed(spec)
     named: Sequence[str] = ()
@@ -168,7 +168,7 @@ def _layout(path: Path, kind: EvaluationKind | None, split: str) -> Layout:
     layout = file_layout(path)
     if layout is None:
         raise BadInputError(
-            f"what {path} judges cannot be told from its columns. Say so before the name, as in sts:{path}; "
+            f"what {path} judges is unclear from its columns. Say so before the name, as in sts:{path}; "
             f"the kinds are {', '.join(EvaluationKind)}. Numbers as labels are read as nli (0 = entailment, "
             "1 = neutral, 2 = contradiction), pairs (1 = the same) or sts (higher is more alike)"
         )

@@ -126,8 +126,8 @@ def distil(
                   the teacher's vector of that text; otherwise each text learns its own
     options:     None = one epoch at a rate of 2e-4, as in `nearsay train distill`
 
-    Raises BadInputError for rows that are not translations, unless exactly one kind of student is given, and
-    like `train_sentence_encoder` and `kept_layers`.
+    Raises BadInputError for rows that are not translations, if not exactly one of `keep_layers` and
+    `student` is given, and like `train_sentence_encoder` and `kept_layers`.
 
     Reimers & Gurevych 2020, https://arxiv.org/abs/2004.09813; Sanh et al. 2019,
     https://arxiv.org/abs/1910.01108

@@ -157,7 +157,7 @@ def _texts(source: str, text: str | None) -> tuple[list[str], tuple[str, ...]]:
     for item in reading:
         if not isinstance(item, Document):
             raise BadInputError(
-                f"{without_options(item)}. Mend the row: leaving it out would shift the vectors after it"
+                f"{without_options(item)}. Fix the row: leaving it out would shift the vectors after it"
             )
         last = item.line
         titled = item.title and item.line is None  # a whole file's text is without its title

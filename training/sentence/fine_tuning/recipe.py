@@ -81,7 +81,7 @@ def read_recipe(path: str | Path) -> Recipe:
     except (OSError, UnicodeDecodeError) as error:
         raise BadInputError(f"{path} cannot be read ({error}). Name a recipe file") from error
     except tomllib.TOMLDecodeError as error:
-        raise BadInputError(f"{path} is no TOML: {error}. Mend that line") from error
+        raise BadInputError(f"{path} is not TOML: {error}. Fix that line") from error
     own = _settings(Recipe).keys() - {"sets", "structure", "training"}
     _require_known(told, [*_settings(SentenceTraining), *sorted(own), "set", "structure"], str(path))
     sets = told.pop("set", [])

@@ -211,7 +211,7 @@ class ObjectiveConfig:
             return cls(**values)
         except TypeError as error:
             raise BadInputError(
-                f"the objective's settings {dict(content)} cannot be read ({error}). Mend the value's type"
+                f"the objective's settings {dict(content)} cannot be read ({error}). Fix the value's type"
             ) from error
 
 

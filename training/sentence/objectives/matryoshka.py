@@ -15,10 +15,10 @@ class MatryoshkaObjective(SentenceObjective):
 
     columns, labels, guide: as the objective itself has them
 
-    There is an objective for each d, so that a classifier or projection fits its vectors. Objectives that go
-    by the cosine take the cut vectors of unit length; those that go by the vectors themselves (softmax,
-    Euclidean and Manhattan distances) take them as they are cut, where sentence-transformers' MatryoshkaLoss
-    brings all to length 1. A teacher's vectors are cut with the encoder's when both have one dimension, as
+    There is an objective for each d, so that a classifier or projection fits its vectors. Objectives that use
+    the cosine normalise the truncated vectors; those that use the vectors themselves (softmax, Euclidean and
+    Manhattan distances) take them unnormalised, where sentence-transformers' MatryoshkaLoss normalises all. A
+    teacher's vectors are cut with the encoder's when both have one dimension, as
     there.
 
     Kusupati et al. 2022, https://arxiv.org/abs/2205.13147

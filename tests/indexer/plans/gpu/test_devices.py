@@ -167,7 +167,7 @@ def test_without_a_usable_gpu_the_sentence_says_why_and_who_answers():
                 "Error in faiss::gpu::GpuIndex::GpuIndex(int) at /project/faiss/gpu/GpuIndex.cu:65: "
                 "Error: 'config_.device < getNumDevices()' failed: Invalid GPU device 0"
             ),
-            "that GPU is not there",
+            "that GPU does not exist",
         ),
         (RuntimeError("Error in f at F.cu:1: Error: 'a < b' failed: too few\nmore"), "too few"),
         (RuntimeError("something else\nat line 7"), "something else"),

@@ -72,7 +72,7 @@ def test_parts_are_made_where_copies_do_not_fit_and_none_where_parts_do_not(gpu_
 
 def test_what_is_wrong_otherwise_is_not_tried_in_parts(gpu_faiss, clustered):
     faiss, vectors = gpu_faiss(1), clustered(900)
-    assert build_on_gpu(PLANS["half"], TWO, vectors, vectors.ids) == (None, "that GPU is not there")
+    assert build_on_gpu(PLANS["half"], TWO, vectors, vectors.ids) == (None, "that GPU does not exist")
     assert [device for _, device in faiss.copied] == [0, 1]
 
 

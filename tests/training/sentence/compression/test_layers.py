@@ -141,7 +141,7 @@ def test_layers_that_are_not_there_are_refused(
 
 def test_what_is_there_is_not_replaced(make_folder: MakeFolder, tmp_path: Path) -> None:
     (tmp_path / "student").mkdir()
-    with pytest.raises(BadInputError, match="is there already"):
+    with pytest.raises(BadInputError, match="already exists"):
         kept_layers(make_folder(layers=2), tmp_path / "student", keep=1)
 
 

@@ -297,7 +297,7 @@ def test_a_folder_that_cannot_be_trained_in_is_refused_before_a_file_is_read(
     (tmp_path / "out").touch()
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.txt").touch()
-    for name, said in (("out", "is a file"), ("full", "is there and holds")):
+    for name, said in (("out", "is a file"), ("full", "exists and contains")):
         with pytest.raises(BadInputError) as raised:
             run_recipe(Recipe(sets=(SetRecipe("there is none.tsv"),), seeds=seeds), tmp_path / name)
         assert str(raised.value) == Naming(tmp_path / name, said)
