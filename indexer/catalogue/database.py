@@ -479,8 +479,8 @@ def _translate(error: BaseException, url: str) -> NearsayError:
             f"committed was not done. Try again{how}"
         )
     if name == "SQLITE_CORRUPT_VTAB":
-        said = f"the words of a collection in {_place(url)} are damaged ({reason}). Find out which, and how to "
-        return CatalogueError(f"{said}recreate them: nearsay doctor --prove")
+        said = f"the words of a collection in {_place(url)} are damaged ({reason}). Find out which, and how "
+        return CatalogueError(f"{said}to recreate them: nearsay doctor --prove")
     damaged = any(said in lowered for said in ("malformed", "not a database", "could not decode"))
     said = f"is damaged ({reason}). {_REMEDY}" if damaged else f"refused: {reason}. {_CHECK}"
     if "connection failed" in lowered:
