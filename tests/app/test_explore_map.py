@@ -73,7 +73,7 @@ def test_what_cannot_be_written_is_refused_before_the_work(
     monkeypatch.setattr(mapping, "MapOptions", None)
     for out, said in (
         ("map.gif", "Give map one of the endings"),
-        ("there/map.html", "Make it: mkdir -p there"),
+        ("there/map.html", "Create it: mkdir -p there"),
     ):
         result = pets("--out", out)
         assert result.exit_code == 1

@@ -149,7 +149,7 @@ def test_nothing_mined_writes_nothing_and_says_what_took_the_most(run: Run) -> N
     result = run("--out", "out.jsonl", "--per-anchor", "1", "--absolute-margin", "5")
     assert result.exit_code == 1
     assert result.stderr == Naming(
-        "none of 4 anchors", "12 candidates", "absolute margin", "nothing is written"
+        "none of 4 anchors", "12 candidates", "absolute margin", "nothing was written"
     )
     assert Path("out.jsonl").read_text() == "before"
 
@@ -161,7 +161,7 @@ def test_nothing_mined_writes_nothing_and_says_what_took_the_most(run: Run) -> N
         (
             ("--out", "out.jsonl", "--ranks", "ten"),
             2,
-            "'ten' is no range",
+            "'ten' is not a range",
         ),
         (("--out", "out.jsonl", "--ranks", "7-3"), 1, "the ranks 7-3 are no range"),
         (("--out", "out.jsonl", "--corpus", "x", "--collection", "y"), 2, "use one of them"),

@@ -57,7 +57,7 @@ def test_a_file_over_many_lines_and_with_a_byte_order_mark_is_read(write: Write)
             asked(**answered("notes", 11)),
             (r"a\.json: data\[0\]\.paragraphs\[0\]\.qas\[0\] \(id q1\): .*' note' .*\b11, not 'notes'.*\b12"),
         ),
-        (asked(**answered("novel", 3)), "stands nowhere in the context"),
+        (asked(**answered("novel", 3)), "is not in the context"),
         (asked(**answered("notes", -1)), "answer_start is -1"),
         (asked(**answered("notes", "12")), "answer_start is '12'"),
         (asked(**answered("notes", True)), "answer_start is True"),

@@ -52,7 +52,7 @@ def test_what_stands_beside_a_query_is_not_read(tmp_path: Path) -> None:
 def test_a_row_that_is_no_query_is_named_by_its_line(tmp_path: Path) -> None:
     path = tmp_path / "asked.jsonl"
     path.write_text('{"query": "where do swifts sleep"}\n{"query": \n', encoding="utf-8")
-    with pytest.raises(BadInputError, match=r"asked\.jsonl:2.*Mend the row"):
+    with pytest.raises(BadInputError, match=r"asked\.jsonl:2.*Fix the row"):
         read_queries(path)
 
 

@@ -101,7 +101,7 @@ def test_faults_stand_in_the_place_of_rows_that_cannot_be_read(
         {"n": "2"},
     ]
     assert all(isinstance(item, Fault) for item in items[1:3])
-    with pytest.raises(BadInputError, match="Mend or remove the line"):
+    with pytest.raises(BadInputError, match="Fix or remove the line"):
         list(file_rows(name))
 
 

@@ -391,5 +391,5 @@ def test_a_library_of_a_postgresql_catalogue_asks_for_its_address(
 
 
 def test_a_library_of_an_sqlite_catalogue_takes_no_other(closed: Path) -> None:
-    with pytest.raises(BadInputError, match=r"SQLite.*--database away"):
+    with pytest.raises(BadInputError, match=r"SQLite.*Omit --database"):
         Library.open(closed, database="postgresql://nobody@localhost/nothing")

@@ -121,7 +121,7 @@ def test_what_the_judgements_teach_is_recommended_applied_and_taken_back(mistake
     assert "queries refined" in after[0].lineage.made_by[-1]
     assert mistaken.search(question, 3, mode="lexical").hits == ()  # words are looked for as before
 
-    assert mistaken.undo_improvement() == Naming("queries", "as their encoder")
+    assert mistaken.undo_improvement() == Naming("queries", "not refined")
     assert [hit.id for hit in mistaken.search(question, 3)] == [hit.id for hit in before]
     with pytest.raises(BadInputError, match="not refined"):
         mistaken.undo_improvement()

@@ -124,7 +124,7 @@ def test_a_library_on_sqlite_is_not_opened_with_another_database(
     open_it: Callable[..., Library], postgresql_url: str
 ) -> None:
     open_it(database=None).collection("papers").add_rows(ROWS[:1])
-    with pytest.raises(BadInputError, match=r"SQLite.*--database away"):
+    with pytest.raises(BadInputError, match=r"SQLite.*Omit --database"):
         open_it()
 
 

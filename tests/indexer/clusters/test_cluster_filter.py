@@ -161,7 +161,7 @@ def test_removed_passages_never_come_back(clustered: Collection) -> None:
 
 
 def test_a_cluster_that_is_not_there_is_an_error(clustered: Collection) -> None:
-    said = r"no cluster .*there are: 1, 2, 3. See them: nearsay explore"
+    said = r"no cluster .*there are: 1, 2, 3. List them: nearsay explore"
     for where in ("cluster = 4", "cluster != 9", "cluster = 'pets'", "cluster = true"):
         with pytest.raises(BadFilterError, match=said):
             clustered.search("cat", where=where)
@@ -193,7 +193,7 @@ def test_a_field_of_that_name_is_reached_until_there_are_clusters_and_by_its_pat
 def test_the_live_generations_clusters_are_asked(clustered: Collection) -> None:
     clustered.rebuild("wide")
     clustered.promote()
-    with pytest.raises(BadFilterError, match="Make them"):
+    with pytest.raises(BadFilterError, match="Find clusters"):
         clustered.search("cat", where="cluster = 1")
     clustered.explore.cluster("kmeans", clusters=1)
     assert len(clustered.search("cat", 20, where="cluster = 1")) == 12

@@ -61,7 +61,7 @@ def test_removed_documents_are_in_no_pair(papers: Collection) -> None:
     papers.remove(["a"])
     assert named(papers.explore.pairs(1)) == [("b", "c", 0.9487)]
     assert next(iter(before)).first.id == "b"  # what was found before shows what is left
-    with pytest.raises(UnknownDocumentError, match="Look for the pairs again"):
+    with pytest.raises(UnknownDocumentError, match="Find the pairs again"):
         before[0]
 
 

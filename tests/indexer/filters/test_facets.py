@@ -102,7 +102,7 @@ def test_a_documents_own_columns_can_be_counted_too(papers: Collection) -> None:
 def test_a_field_that_no_document_has_is_missing_everywhere(papers: Collection) -> None:
     found = papers.facets("no.such")
     assert (found.values, found.different, found.missing) == ((), 0, 5)
-    with pytest.raises(BadFilterError, match="is not a field's name"):
+    with pytest.raises(BadFilterError, match="is not a valid field name"):
         papers.facets('a"b')
 
 

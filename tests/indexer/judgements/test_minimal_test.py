@@ -136,7 +136,7 @@ def test_one_judgement_by_hand_does_not_move_the_difference() -> None:
     before, after = test.difference(drawn), test.difference(drawn | {test.pairs[-1]: True})
     assert after.difference == before.difference
     assert (before.drawn, after.drawn, after.judged) == (60, 60, 61)
-    assert "as drawn" not in before.said("dense", "hybrid")
+    assert "in the drawn order" not in before.said("dense", "hybrid")
 
 
 def test_a_clear_difference_is_decided_early_and_how_many_more_is_said() -> None:

@@ -31,8 +31,8 @@ def test_what_was_written_is_read() -> None:
 @pytest.mark.parametrize(
     ("stored", "said"),
     [
-        (b"", "0 bytes that are no map"),
-        (b"NEARMAP9" + POINTS.to_bytes()[8:], "no map of this version"),
+        (b"", "0 bytes that are not a map"),
+        (b"NEARMAP9" + POINTS.to_bytes()[8:], "not a map of this version"),
         (POINTS.to_bytes()[:-1], "70 bytes .*71"),
         (POINTS.to_bytes()[:20] + b"x" + POINTS.to_bytes()[21:], "its checksum is wrong"),
     ],

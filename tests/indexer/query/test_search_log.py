@@ -111,4 +111,4 @@ def test_the_command_keeps_shows_and_forgets(tmp_path: Path) -> None:
         refused = CliRunner().invoke(main, ["judgements", "log", "pets", *wrong])
         assert refused.exit_code == 2
         assert "--off" in refused.output
-    assert "1 search forgotten" in run("judgements", "log", "pets", "--off", "--yes")
+    assert "1 search deleted" in run("judgements", "log", "pets", "--off", "--yes")

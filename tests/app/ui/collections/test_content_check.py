@@ -56,7 +56,7 @@ def test_what_is_what_it_is_called_passes(name: str, content: bytes) -> None:
         ("notes.doc", b"\xd0\xcf", "no kind"),
         ("notes.docx", b"\xd0\xcf\x11\xe0", "Word file, but is an old"),
         ("empty.txt", b"", "is empty"),
-        ("large.txt", b"a" * (_LARGEST + 1), "2 MB are taken"),
+        ("large.txt", b"a" * (_LARGEST + 1), "2 MB are allowed"),
         ("fake.pdf", b"just text", "PDF file, but is text"),
         ("fake.pdf", b"PK\x03\x04....", "ZIP archive"),
         ("fake.parquet", b"id,text\n1,hello\n", "Parquet file, but is text"),

@@ -147,7 +147,7 @@ def test_too_long_a_text_is_not_read(page: Callable[..., AppTest], monkeypatch: 
     monkeypatch.setattr("nearsay.app.ui.encoders.inside.reader", load)
     app = page("encoders", part="Inside")
     app.text_area(key="in_text").input("a " * 10_001)
-    assert "20,000 are the most" in _open(app).error[0].value.replace("\\", "")
+    assert "the limit is 20,000" in _open(app).error[0].value.replace("\\", "")
 
 
 @pytest.mark.long
@@ -291,8 +291,8 @@ def test_a_double_click_masks_a_token_and_the_words_are_those_of_fill(inside: In
     told = inside.soon("return root.getElementById('words').innerText")
     tiny = str(served.library / "berts" / "tiny")
     wanted = Filler.load(tiny, device="cpu").fill("the [MASK] sat on the mat .", 5)
-    assert told.startswith("In the place of cat: ")
-    found = [each.rsplit(" ", 2)[:2] for each in told.removeprefix("In the place of cat: ").split(", ")]
+    assert told.startswith("Predictions for cat: ")
+    found = [each.rsplit(" ", 2)[:2] for each in told.removeprefix("Predictions for cat: ").split(", ")]
     assert [word for word, _ in found] == [each.token for each in wanted]
     shares = [100 * each.probability for each in wanted]
     assert [float(share) for _, share in found] == pytest.approx(shares, abs=0.51)

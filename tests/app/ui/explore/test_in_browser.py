@@ -20,7 +20,7 @@ def test_documents_are_compared_merged_exported_and_looked_for(visitor, settings
         "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
     )
     visitor.goes_to("explore?view=duplicates&collection=notes&dup_cosine=0.9")
-    visitor.sees("2 documents say nearly the same")
+    visitor.sees("2 near-duplicates")
     visitor.sees_element(".ns-card ins")
     visitor.presses("Merge into it …")
     visitor.presses("Merge")
@@ -73,7 +73,7 @@ def test_long_names_are_read_whole_in_an_open_list_on_a_phone(visitors, settings
     phone = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
     visitor.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
     visitor.goes_to("explore?view=duplicates&collection=long&dup_cosine=0.9")
-    visitor.sees("3 documents say nearly the same")
+    visitor.sees("3 near-duplicates")
 
     def opens(at):
         own = "[data-testid=stMain] .react-aria-ComboBox:has([aria-label=Stays]) button"

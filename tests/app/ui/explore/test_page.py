@@ -229,7 +229,7 @@ def test_a_name_that_cannot_be_is_refused_in_a_sentence(page, explored):
     app = page("explore", settings=explored, view="clusters")
     next(each for each in app.text_input if each.label == "New name").input("  ")
     next(each for each in app.button if each.label == "Save").click().run()
-    assert "is not a cluster\\'s name" in app.error[0].value
+    assert "is not a valid cluster name" in app.error[0].value
 
 
 def test_clusters_and_map_are_made_by_jobs(page, explored, monkeypatch):
@@ -339,7 +339,7 @@ def test_passages_that_came_after_the_map_are_told(page, explored, chosen):
     with Library.open(explored.library, device="cpu") as library:
         library.collection("samples").add_rows([{"id": "new", "text": "something that came later"}])
     app = page("explore", settings=explored)
-    assert "1 passage came after the map" in said(app)
+    assert "1 passage added since is not on the map yet" in said(app)
     assert "Place them" in labels(app)
 
 

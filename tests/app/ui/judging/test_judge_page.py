@@ -166,7 +166,7 @@ def test_improving_is_started_as_a_job(page: Page, begun: list[list[str]]) -> No
 
 @pytest.mark.long
 def test_nothing_is_taken_back_where_nothing_was_applied(page: Page) -> None:
-    assert asked(page).button(key="improve-Take it back").disabled
+    assert asked(page).button(key="improve-Undo").disabled
 
 
 @pytest.mark.long
@@ -361,7 +361,7 @@ class TestFromNothing:
         visitor.gives(tmp_path / "judged.csv", into="Judgements")
         visitor.sees("judged.csv")
         visitor.presses("Import")
-        visitor.sees("40 judgements of 40 queries taken over")
+        visitor.sees("40 judgements of 40 queries imported")
 
         with Library.open(settings.library, device="cpu") as library:
             house = library.collection("house")

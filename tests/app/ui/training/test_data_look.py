@@ -66,7 +66,7 @@ def test_a_file_that_holds_nothing_to_learn_from_is_told(tmp_path):
         ("a,b\n1,2\n3,4\n", "'a', 'b'"),
         (
             "one,two,label\nRain falls,It rains,blue\nIt snows,Snow falls,red\n",
-            "with a point. Let the file's",
+            "Name the columns",
         ),
     ],
 )

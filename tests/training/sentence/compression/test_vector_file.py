@@ -70,7 +70,7 @@ def test_a_row_that_cannot_be_used_stops_it_and_nothing_is_written(
 ) -> None:
     source, out = tmp_path / "in.jsonl", tmp_path / "out.npy"
     source.write_text('{"text": "a"}\n{"text": ""}\n{"text": "bb"}\n')
-    with pytest.raises(BadInputError, match=r"in\.jsonl.*2.*Mend the row"):
+    with pytest.raises(BadInputError, match=r"in\.jsonl.*2.*Fix the row"):
         encode_file(str(source), out, "mine")
     assert not out.exists()
     assert asked == []
