@@ -197,7 +197,7 @@ def test_what_making_clusters_had_to_say_stands_beside_them(page, explored):
         arguments = [*arguments[:-1], "1000"]  # more than there are passages
         assert jobs.wait(jobs.start(JobKind.CLUSTER, arguments).number).state is JobState.FAILED
     app = page("explore", settings=explored, view="clusters", state=NOTES)
-    assert "have a field 'cluster' of their own" in said(app).replace("\\", "")
+    assert "documents have a metadata field 'cluster'" in said(app).replace("\\", "")
     with Library.open(explored.library, device="cpu") as library:  # made elsewhere since
         library.collection("notes").explore.cluster("kmeans", clusters=1)
         with library.store.database.writing() as connection:
