@@ -342,8 +342,8 @@ class Collection:
     ) -> "CompactReport":
         """Merge small segments, and delete unused files and the vectors of removed passages.
 
-        grace: seconds to keep a replaced file for other machines that may have it open; None = an hour with a
-               PostgreSQL catalogue, 0 with SQLite, whose readers are all on one machine
+        grace: seconds to keep a replaced file for other machines; None = an hour with PostgreSQL, 0 with
+               SQLite
         """
         from nearsay.indexer.writing.compaction import compact
 
