@@ -342,8 +342,7 @@ class Collection:
     ) -> "CompactReport":
         """Merge small segments, and delete unused files and the vectors of removed passages.
 
-        grace: seconds to keep a replaced file for other machines; None = an hour with PostgreSQL, 0 with
-               SQLite
+        grace: seconds to keep a replaced file for others; None = an hour with PostgreSQL, 0 with SQLite
         """
         from nearsay.indexer.writing.compaction import compact
 
