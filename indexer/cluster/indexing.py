@@ -11,7 +11,7 @@ A worker holds what it has built. One that dies is restarted and builds it again
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -91,14 +91,17 @@ class Builder:
         """
         self._place = Path(folder), database
         self._collection, self._generation, self._rows = collection, generation, groups
+        self._opened_groups: list[_Group] | None = None
         self._built: tuple[bytes, list[CandidateIndex]] | None = None
 
-    @cached_property
-    def _groups(self) -> list[_Group]:
-        folder, database = self._place
-        self._store = Store(folder, Database(database))
-        with self._store.database.reading() as connection:
-            return [self._opened(connection, rows) for rows in self._rows]
+    @property
+    def _groups(self) -> list[_Group]:  # no cached_property: its lock in Python 3.11 cannot be pickled
+        if self._opened_groups is None:
+            folder, database = self._place
+            self._store = Store(folder, Database(database))
+            with self._store.database.reading() as connection:
+                self._opened_groups = [self._opened(connection, rows) for rows in self._rows]
+        return self._opened_groups
 
     def sizes(self) -> list[int]:
         """How many living passages each group has."""
