@@ -82,7 +82,7 @@ def test_a_field_s_comment_stands_at_its_own_field() -> None:
     page = (ROOT / "docs" / "api.md").read_text("utf-8")
     hits = page[page.index("## Hits\n") : page.index("## Hit\n")]
     assert re.search(r"^- `hits`, tuple\[Hit, ...\]$", hits, re.MULTILINE)
-    assert "- `asked`, int: how many were asked for\n" in hits
+    assert "- `asked`, int: how many were requested\n" in hits
 
 
 def test_every_command_is_in_the_documentation_beside_the_reference() -> None:

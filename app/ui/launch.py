@@ -191,7 +191,7 @@ def free_port(
             if unknown or number in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EINVAL):
                 raise BadInputError(
                     f"'{address}' is not an address of this machine. "
-                    "Use one of its own, or 0.0.0.0 for all of them with the name as --host"
+                    "Use one of its own, or 0.0.0.0 for all of them and add the name with --host"
                 ) from error
             if number in (errno.EACCES, errno.EPERM):
                 raise BadInputError(f"port {port} needs privileges. Choose one from 1024") from error

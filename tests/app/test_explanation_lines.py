@@ -66,7 +66,7 @@ def test_an_approximation_and_a_rounding_are_told() -> None:
 
 def test_what_the_encoder_did_not_take_is_told() -> None:
     lines = explanation_lines(TEXT, replace(EXPLANATION, seen=17), width=300)
-    assert lines[-1] == Naming("17 of the 31")
+    assert lines[-1] == Naming("17 of 31 characters")
 
 
 def test_without_colour_no_line_has_a_control_character_or_is_too_long() -> None:

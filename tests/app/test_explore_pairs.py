@@ -76,7 +76,7 @@ def test_pairs_with_another_collection(pets: Run, tmp_path: Path) -> None:
     assert (row["first"]["id"], row["second"]["id"]) == ("bird", "song")
     result = pets("explore", "pairs", "pets", "--with", "more", "--with-where", "id = 'none'")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == Naming("no pair", "4 passages")
+    assert result.stderr == Naming("no pairs", "4 passages")
 
 
 @pytest.mark.parametrize(

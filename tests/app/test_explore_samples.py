@@ -102,7 +102,7 @@ def test_a_diverse_sample_says_what_each_stands_for(run: Run) -> None:
     found = lines(run("explore", "diverse", "texts", "-n", "3", "--json"))
     assert [each["stands_for"] for each in found] == [3, 1, 1]
     shown = run("explore", "diverse", "texts", "-n", "1", "--query", "x yy", "--where", "year = 2019")
-    assert shown.stdout.startswith("  1. 0.408  First  (stands for 1)\n     a bb\n     a1  year=2019\n")
+    assert shown.stdout.startswith("  1. 0.408  First  (represents 1)\n     a bb\n     a1  year=2019\n")
     assert run("explore", "diverse", "texts", "--balance", "7").exit_code == 1
 
 
@@ -140,7 +140,7 @@ def test_as_many_clusters_are_shown_through_time_as_asked_for(clustered: Run, ho
 def test_without_clusters_time_says_how_to_make_them(run: Run) -> None:
     result = run("explore", "time", "texts", "--field", "year")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == Naming("never", "nearsay explore clusters texts")
+    assert result.stderr == Naming("'texts'", "no clusters", "nearsay explore clusters texts")
 
 
 def test_what_is_new_is_told_with_its_clusters(clustered: Run) -> None:

@@ -87,7 +87,7 @@ def test_where_no_document_has_metadata_no_field_is_offered(pets: Run, tmp_path:
     assert pets("documents", "add", "plain", "plain.jsonl").exit_code == 0
     result = pets("documents", "facets", "plain", "kind")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.splitlines() == [Naming("Error", "no document", "'plain'", "metadata", "'kind'")]
+    assert result.stderr.splitlines() == [Naming("Error", "'plain'", "no metadata", "'kind'")]
 
 
 def test_what_documents_have_without_metadata_is_counted_and_clusters_are_asked_for(pets: Run) -> None:

@@ -51,7 +51,7 @@ def test_a_score_that_is_no_cosine_says_what_it_is(capsys: pytest.CaptureFixture
     both = HitScores(dense=0.5, lexical=9.0, fused=0.03)
     assert line(capsys, 0.03, both, by_ranks=True) == "0.030  Title  (by ranks; cosine 0.500, BM25 9.00)"
     judged = HitScores(dense=0.5, fused=0.5, rerank=-3.0)
-    assert line(capsys, -3.0, judged) == "-3.000  Title  (judged; cosine 0.500)"
+    assert line(capsys, -3.0, judged) == "-3.000  Title  (reranked; cosine 0.500)"
 
 
 def test_where_was_searched_is_said_beside_the_hits_when_it_was_no_cpu(

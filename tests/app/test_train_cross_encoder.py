@@ -123,7 +123,7 @@ def test_seeds_are_trained_one_after_another_and_not_again(
     ("arguments", "said"),
     [
         (["--objective", "mse"], "needs a score of each passage"),
-        (["--steps", "3", "--epochs", "1"], "Give one of them"),
+        (["--steps", "3", "--epochs", "1"], "--epochs and --steps both limit the training"),
         (["--negatives", "0"], "the number of negatives is 0"),
         (["--length", "99"], "32 at most"),
         (["--patience", "2"], "--patience"),

@@ -202,7 +202,7 @@ def test_a_kind_that_there_is_not_is_refused_with_those_there_are(
     [
         ([], "there is nothing to train on"),
         (["--margin", "3"], "no use for margin"),
-        (["--steps", "3", "--epochs", "1"], "Give one of them"),
+        (["--steps", "3", "--epochs", "1"], "--epochs and --steps both limit the training"),
         (["--objective", "ranking", "--matryoshka", "16,x"], "Give whole numbers"),
         (["--objective", "triplet"], "For scored take one of"),
         (["--seeds", "0"], "seeds is 0"),

@@ -85,7 +85,7 @@ def test_what_is_wrong_is_named_with_its_place(write: Write, content: str, reaso
 def test_ids_given_twice_are_refused(write: Write) -> None:
     content = json.loads(asked())
     content["data"].append(content["data"][0])
-    with pytest.raises(BadInputError, match=r"data\[1\]\.paragraphs\[0\].*'q1'.*before"):
+    with pytest.raises(BadInputError, match=r"data\[1\]\.paragraphs\[0\].*'q1'.*twice"):
         read_answered_questions(write("a.json", json.dumps(content)))
 
 

@@ -160,7 +160,7 @@ def test_a_split_that_is_not_there_names_those_that_are(
     [
         ("corpus.jsonl", '{"text": "x"}', r"corpus\.jsonl:1: no '_id'"),
         ("corpus.jsonl", '{"_id": "a", "text": 5}', r"corpus\.jsonl:1: 'title' or 'text'"),
-        ("corpus.jsonl", '{"_id": "a", "text": "x"}\n' * 2, r"corpus\.jsonl:2: .*'a' .*before"),
+        ("corpus.jsonl", '{"_id": "a", "text": "x"}\n' * 2, r"corpus\.jsonl:2: .*'a' .*twice"),
         ("corpus.jsonl", "bad", r"corpus\.jsonl:1: not JSON"),
         ("corpus.jsonl", "", "holds no texts"),
         ("qrels.tsv", "q1\td1\t1\nq1\td1\tx\n", r"qrels\.tsv:2: not query-id"),

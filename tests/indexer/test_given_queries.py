@@ -11,6 +11,7 @@ from table_collection import COUNT, DIMENSION, refresh, rows, segments
 
 from nearsay.indexer import Cluster, Collection
 from nearsay.indexer.catalogue import collections, generations, refinements
+from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.refinements import Refinement
 from nearsay.indexer.catalogue.store import Store
@@ -144,7 +145,13 @@ def test_workers_of_a_cluster_measure_with_the_same_queries(
     asked: list[dict[str, Any]] = []
 
     def measuring(
-        _store: Store, _generation: GenerationRow, _rows: object, plan: Plan, *_: Any, **how: Any
+        _store: Store,
+        _collection: CollectionRow,
+        _generation: GenerationRow,
+        _rows: object,
+        plan: Plan,
+        *_: Any,
+        **how: Any,
     ) -> Any:
         asked.append(how)
         return replace(plan, measured_at=5700), ()

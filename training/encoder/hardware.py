@@ -234,9 +234,7 @@ def _require(requested: str) -> None:
         "cuda": torch.cuda.is_available() and (device.index or 0) < torch.cuda.device_count(),
     }
     if not there.get(device.type, False):
-        raise BadInputError(
-            f"there is no device {requested!r}, or torch was built without it. {remedy}"
-        )
+        raise BadInputError(f"there is no device {requested!r}, or torch was built without it. {remedy}")
     if device.type == "cuda" and (fault := _cuda_fault(requested)):
         raise BadInputError(f"{fault}. Or take the CPU: --device cpu")
 

@@ -86,7 +86,8 @@ def test_output_is_json_where_it_is_and_text_elsewhere(folder: JobFolder) -> Non
 
 
 @pytest.mark.parametrize(
-    ("number", "error", "remedy"), [(28, DiskFullError, "Free some space"), (30, NearsayError, "its rights")]
+    ("number", "error", "remedy"),
+    [(28, DiskFullError, "Free some space"), (30, NearsayError, "its permissions")],
 )
 def test_a_folder_that_cannot_be_made_is_told_with_its_remedy(
     folder: JobFolder, monkeypatch: pytest.MonkeyPatch, number: int, error: type[NearsayError], remedy: str

@@ -124,7 +124,7 @@ def test_an_evaluation_gives_its_figure_with_the_interval_and_the_other_figures(
             "95 % interval": "80.00 to 86.00",
             "Pearson": "82.25",
             "Spearman dot": "83.00",
-            "cut": 2,
+            "truncated": 2,
             "seconds": 1.5,
         }
     ]

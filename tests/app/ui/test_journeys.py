@@ -44,7 +44,7 @@ class TestFirstStart:
         visitor.gives(tmp_path / "house.jsonl")
         visitor.types("Name of the new collection", "house")
         visitor.presses("Add house.jsonl to house")
-        visitor.sees("house can be searched")
+        visitor.sees("house is ready to search")
 
         visitor.goes_to("?collection=house&q=water+comes+out+of+a+machine")
         visitor.sees_element(".ns-card mark")

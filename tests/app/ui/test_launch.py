@@ -100,7 +100,7 @@ def taken():
 
 
 def test_a_port_that_is_taken_is_refused_with_the_way_out(taken):
-    with pytest.raises(BadInputError, match=rf"port {taken} is taken.*--port"):
+    with pytest.raises(BadInputError, match=rf"port {taken} is in use.*--port"):
         free_port("127.0.0.1", taken)
 
 
@@ -117,7 +117,7 @@ def test_without_a_wanted_port_the_next_that_is_free_is_taken(taken, monkeypatch
 
 @pytest.mark.parametrize("address", ["192.0.2.7", "a..b", "fe80::1"])
 def test_an_address_of_another_machine_is_refused(address):
-    with pytest.raises(BadInputError, match=f"'{address}' is no address"):
+    with pytest.raises(BadInputError, match=f"'{address}' is not an address"):
         free_port(address)
 
 
@@ -126,7 +126,7 @@ def test_a_name_that_nobody_knows_is_refused(monkeypatch):
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", ask)
-    with pytest.raises(BadInputError, match=r"'no\.such\.name' is no address"):
+    with pytest.raises(BadInputError, match=r"'no\.such\.name' is not an address"):
         free_port("no.such.name")
 
 
@@ -152,7 +152,7 @@ def test_two_that_start_at_once_take_two_ports(launched):
     launch(Launch())
     first, second = launched
     assert first < second
-    with pytest.raises(BadInputError, match=f"port {first} is taken"):
+    with pytest.raises(BadInputError, match=f"port {first} is in use"):
         launch(Launch(port=first))
 
 
@@ -166,7 +166,7 @@ def test_what_no_page_could_use_is_refused_at_the_start(launched, tmp_path):
     file = tmp_path / "papers.csv"
     file.write_text("text\n")
     for settings, said in (
-        (Settings(str(file)), "papers.csv is no folder"),
+        (Settings(str(file)), "papers.csv is not a folder"),
         (Settings(str(tmp_path / "none"), read_only=True), "there is no library in .* omit --read-only"),
         (Settings(str(tmp_path / ("long" * 100))), "cannot be read .* Choose another folder with --library"),
         (Settings(str(tmp_path), device="banana"), "there is no device 'banana'"),

@@ -153,7 +153,7 @@ def test_a_link_to_a_page_for_changes_says_that_it_is_closed(
     monkeypatch.setattr(type(st.Page(lambda: None, title="x")), "run", lambda page: page._page())
     app = whole_page(read_only=True)
     assert app.title[0].value == path.capitalize()
-    assert "only be read" in app.info[0].value
+    assert f"The page {path.capitalize()} makes changes, and this server is read-only" in app.info[0].value
     assert not app.button
 
 

@@ -266,7 +266,7 @@ def test_what_has_vectors_made_elsewhere_is_clustered_and_named_by_its_words(
         found = papers.explore.cluster("kmeans", clusters=2)
         assert sorted(by_number(found).values()) == [3, 3]
         assert {name for each in found.clusters for name in each.name.split(", ")} >= {"owl", "ferret"}
-        assert found.notes == (Naming("words alone", "elsewhere"),)
+        assert found.notes == (Naming("words only", "elsewhere"),)
         assert papers.explore.clusters().saved
 
 

@@ -192,7 +192,7 @@ def test_more_pairs_than_can_be_grouped_are_refused_with_a_remedy(
     papers: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(closest_pairs, "MOST_PAIRS", 1)
-    with pytest.raises(BadInputError, match=r"groups.*threshold.*--where"):
+    with pytest.raises(BadInputError, match=r"3 pairs.*0\.5 .*threshold.*duplicates papers --where"):
         papers.explore.duplicates(0.5)
 
 

@@ -96,7 +96,7 @@ def test_a_filter_says_what_is_drawn(drawn: Drawn) -> None:
 def test_of_too_many_some_are_drawn(drawn: Drawn) -> None:
     found = drawn(most=2)
     assert len(found) == len(found.rows) == len(found.places) == 2
-    assert Naming("2 passages of 4", "random") in found.notes
+    assert Naming("2 of 4 passages", "random") in found.notes
 
 
 @pytest.mark.long

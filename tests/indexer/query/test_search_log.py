@@ -101,7 +101,7 @@ def test_the_command_keeps_shows_and_forgets(tmp_path: Path) -> None:
     rows = tmp_path / "rows.txt"
     rows.write_text("a cat sat on the mat\nkittens nap all day\n")
     run("documents", "add", "pets", str(rows))
-    assert "are kept from now on" in run("judgements", "log", "pets", "--on")
+    assert "searches of pets are logged from now on" in run("judgements", "log", "pets", "--on")
     run("search", "pets", "a sleeping cat", "--mode", "lexical")
     assert '{"query": "a sleeping cat", "times": 1}' in run("judgements", "log", "pets", "--json")
     between = ("--between", "lexical", "dense")

@@ -117,8 +117,8 @@ def test_it_is_said_what_a_promotion_changes() -> None:
         ),
         *(
             "9 passages were cut",
-            "searched by exact",
-            "where generation 2 has none",
+            "index is exact (recall 0.95@10) instead of ivf (recall 0.95@10)",
+            "if generation 2 has none",
             "Those of generation 1",
             "4 passages",
         ),

@@ -28,7 +28,7 @@ def test_an_upload_is_checked_indexed_and_searched_and_another_one_too(
     visitor.is_at("job=")
     visitor.browser.refresh()
     visitor.sees("pumps: 40 added; 40 passages embedded")
-    visitor.sees("pumps can be searched")
+    visitor.sees("pumps is ready to search")
     visitor.types("Question", "water below the house")
     visitor.is_at("q=water")
     visitor.sees("The pump in cellar")

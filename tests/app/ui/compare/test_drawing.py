@@ -48,7 +48,7 @@ def test_what_is_new_and_gone_is_said_and_nothing_is_markup(a_hit: MakeHit) -> N
 
 def test_passages_of_one_document_are_different(a_hit: MakeHit) -> None:
     made = drawing([a_hit(passage=0)], [a_hit(passage=1)], ("l", "r"))
-    assert re.findall(r'ns-change">([^<]*)<', made) == ["gone", "new"]
+    assert re.findall(r'ns-change">([^<]*)<', made) == ["missing", "new"]
 
 
 def test_an_empty_side_is_said(a_hit: MakeHit) -> None:

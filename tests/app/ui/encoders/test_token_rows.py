@@ -22,9 +22,9 @@ def test_tokens_are_text_whatever_they_hold():
 
 
 def test_what_is_cut_off_is_said():
-    assert token_summary(PIECES, 1) == Naming("2 tokens", 1, "last 1", "cut")
+    assert token_summary(PIECES, 1) == Naming("2 tokens", 1, "last 1", "truncated")
     assert token_summary(PIECES[:2], 254) == Naming("1 token", 254)
-    assert "cut" not in token_summary(PIECES[:2], 254)
+    assert "truncated" not in token_summary(PIECES[:2], 254)
 
 
 def test_a_row_has_the_characters_of_its_token():

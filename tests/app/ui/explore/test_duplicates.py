@@ -80,7 +80,7 @@ def test_what_is_taken_over_and_what_is_lost_is_shown_as_text():
     html = merged_html(merged_metadata({"a": "<b>"}, [{"a": "<i>", "<u>": ["x"]}]))
     for tag in ("<b>", "<i>", "<u>"):
         assert tag not in html
-    assert "&lt;b&gt; stays; lost: &lt;i&gt;" in html
+    assert "&lt;b&gt; is kept; lost: &lt;i&gt;" in html
     assert "&lt;u&gt;: [&quot;x&quot;]" in html
 
 

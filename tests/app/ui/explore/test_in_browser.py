@@ -25,7 +25,7 @@ def test_documents_are_compared_merged_exported_and_looked_for(visitor, settings
     visitor.presses("Merge into it …")
     visitor.presses("Merge")
     visitor.until(lambda _: len(list(_documents(settings))) == 4, "nothing was merged")
-    visitor.until(lambda _: visitor.text().count("say nearly the same") == 1, "the merged are still shown")
+    visitor.until(lambda _: visitor.text().count("near-duplicates") == 1, "the merged are still shown")
 
     visitor.presses("Export without duplicates")
     file = tmp_path / "notes-one-of-each.jsonl"
@@ -76,7 +76,7 @@ def test_long_names_are_read_whole_in_an_open_list_on_a_phone(visitors, settings
     visitor.sees("3 near-duplicates")
 
     def opens(at):
-        own = "[data-testid=stMain] .react-aria-ComboBox:has([aria-label=Stays]) button"
+        own = "[data-testid=stMain] .react-aria-ComboBox:has([aria-label=Keep]) button"
         button = at.find_element("css selector", own)
         at.execute_script("arguments[0].scrollIntoView({block: 'center'})", button)
         button.click()

@@ -70,7 +70,7 @@ def test_of_very_many_rows_the_page_says_that_it_shows_the_first(page, record):
 def test_an_address_that_names_no_job_leads_to_all(page, record, asked):
     record(JobState.DONE)
     app = page("jobs", job=asked)
-    assert "no job" in app.error[0].value
+    assert "job in the address does not exist" in app.error[0].value
     assert "nearsay" not in app.error[0].value
 
 

@@ -130,7 +130,7 @@ def test_every_key_is_on_its_button(page: Page) -> None:
 
 
 def test_without_questions_it_is_said_where_they_come_from(page: Page) -> None:
-    assert any("one a line" in each.value for each in page("judge").markdown)
+    assert any("one per line" in each.value for each in page("judge").markdown)
 
 
 def test_a_passage_is_shown_as_it_is() -> None:
@@ -227,7 +227,7 @@ def test_blind_comparing_says_which_is_better_once_it_is_decided(
     app = page("compare", q=_QUERY, blind="true", state={"blind_outcomes": {sides: counted}}, **modes)
     (said,) = [each.value.replace("\\", "") for each in app.success]
     scores = ("dense 10", "lexical 0") if team is Verdict.FIRST else ("dense 0", "lexical 10")
-    assert said == Naming(f"{better} is better", *scores, "100.0%", f"generation 1, {better}")
+    assert said == Naming(f"{better} is better", *scores, f"generation 1, {better}", "100.0%")
     low = re.search(r"([\d.]+)% to 100", said)
     assert low is not None
     assert float(low[1]) > 50  # of the better one, and of no other

@@ -54,7 +54,7 @@ def test_a_page_that_only_reads_has_no_form(page, settings):
 def test_a_form_that_cannot_be_sent_says_what_is_missing(page, settings, what):
     _vocabulary(settings)
     app = page("training", train=what)
-    (button,) = [each for each in app.button if each.label.startswith(("Start", "Make"))]
+    (button,) = [each for each in app.button if each.label.startswith(("Start", "Train"))]
     assert button.disabled
     assert "First choose" in "".join(each.value for each in app.caption)
 
@@ -217,7 +217,7 @@ def test_a_path_that_is_not_there_is_told(page):
     app.session_state["sen_from"] = "On the server"
     app.run()
     app.text_area(key="sen_path").input("/nowhere/at-all.tsv").run()
-    assert "there is no" in app.error[0].value.lower()
+    assert "/nowhere/at-all.tsv does not exist" in app.error[0].value.replace("\\", "")
     app.text_area(key="sen_path").input("relative.tsv").run()
     assert "is not an absolute path" in app.error[0].value.replace("\\", "")
 
@@ -256,7 +256,7 @@ def test_what_was_started_is_watched_on_the_page(page, settings, monkeypatch):
     assert job.arguments[-2:] == ("--out", str(Path(settings.library).resolve() / "vocabularies" / "small"))
     app.button(key="training_away").click().run()
     assert "**Vocabulary small**" not in [each.value for each in app.markdown]
-    (link,) = [each for each in app.get("page_link") if "The last one" in each.proto.label]
+    (link,) = [each for each in app.get("page_link") if "Last training" in each.proto.label]
     assert link.proto.label == "Last training: Vocabulary small, interrupted"
     assert f"job={job.number}" in link.proto.query_string
 
@@ -273,7 +273,7 @@ def test_the_last_training_is_the_one_that_ended_last(page, settings, monkeypatc
     ]
     listed = SimpleNamespace(list=lambda **_: both)
     monkeypatch.setattr("nearsay.app.ui.training.page.jobs_of", lambda _: listed)
-    (link,) = [each for each in page("training").get("page_link") if "The last one" in each.proto.label]
+    (link,) = [each for each in page("training").get("page_link") if "Last training" in each.proto.label]
     assert link.proto.label == "Last training: done later, done"
 
 
