@@ -59,12 +59,14 @@ def test_an_error_in_the_block_leaves_nothing(tmp_path: Path, raised: BaseExcept
 
 
 def test_what_a_killed_process_left_a_day_ago_is_removed(tmp_path: Path) -> None:
-    for name, age in (("old", 100_000), ("new", 0)):
+    for name, ages in (("old", (100_000, 100_000)), ("used", (0, 100_000)), ("new", (0, 0))):
         (tmp_path / f"{TEMPORARY_PREFIX}{name}" / "inner").mkdir(parents=True)
-        moment = time.time() - age
-        os.utime(tmp_path / f"{TEMPORARY_PREFIX}{name}", (moment, moment))
+        for place, age in zip(("inner", "."), ages, strict=True):
+            moment = time.time() - age
+            os.utime(tmp_path / f"{TEMPORARY_PREFIX}{name}" / place, (moment, moment))
     fill(tmp_path / "model")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [f"{TEMPORARY_PREFIX}new", "model"]
+    left = [f"{TEMPORARY_PREFIX}new", f"{TEMPORARY_PREFIX}used", "model"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == left
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])

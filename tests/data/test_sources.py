@@ -106,7 +106,7 @@ def test_a_fault_of_a_file_in_a_folder_names_it_once(write: Callable[[str, str |
     write("n/c.csv", "a,a\n1,2\n")
     write("n/d.jsonl", '{"number": 1}')
     faults = [str(item) for item in read(["n"]) if isinstance(item, Fault)]
-    assert faults == [Naming("n/b.json: it"), Naming("n/c.csv: line 1: the"), Naming("n/d.jsonl: cannot")]
+    assert faults == [Naming("n/b.json: it"), Naming("n/c.csv: line 1: the"), Naming("n/d.jsonl: the text field")]
     assert [fault.partition(". ")[0].count("n/") for fault in faults] == [1, 1, 1]  # before the remedy
 
 
@@ -190,7 +190,7 @@ def test_a_found_file_without_a_text_field_is_a_fault_and_a_named_one_an_error(
         "one",
         Naming("! n/b.jsonl", "x", "--text FIELD"),
     ]
-    with pytest.raises(BadInputError, match=r"n/b\.jsonl: cannot tell"):
+    with pytest.raises(BadInputError, match=r"n/b\.jsonl: the text field cannot"):
         texts("n/b.jsonl")
 
 

@@ -216,7 +216,7 @@ def test_what_numbers_of_nli_were_taken_for_is_said_and_disagreement_counted(wri
     ("header", "labels", "reason"),
     [
         ("premise\thypothesis\tlabel", "0 1 0", "'label' .*'0', '1'.* mean"),
-        ("sentence1\tsentence2\tlabel", "-1 1", r"mean .*nli \(0 = "),
+        ("sentence1\tsentence2\tlabel", "-1 1", r"meaning .*nli \(0 = "),
         ("sentence1\tsentence2\tlabel", "sports news", "'sports', 'news': neither numbers nor entailment"),
     ],
 )
@@ -446,7 +446,7 @@ def test_parquet_is_read(tmp_path: Path) -> None:
             "a.tsv",
             "a\tb\tc\nx\ty\tz\n",
             {},
-            "which columns .*'a', 'b', 'c'",
+            "columns of the texts .*'a', 'b', 'c'",
         ),
         ("a.tsv", "a\tb\tc\nx\ty\tz\n", {"kind": TEXTS}, "Name one text column"),
         ("a.tsv", "a\tb\tc\nx\ty\tz\n", {"kind": TUPLES}, "anchor, .*positive"),

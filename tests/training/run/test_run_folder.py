@@ -237,7 +237,7 @@ def test_of_a_file_with_another_content_it_is_told_that_it_has_changed(out: Path
 def test_a_folder_that_holds_something_else_is_refused(out: Path) -> None:
     out.mkdir(parents=True)
     (out / "thesis.txt").write_text("mine")
-    assert refusal(out) == Naming(out, "holds no run", "new folder")
+    assert refusal(out) == Naming(out, "contains no run", "new folder")
     assert tree(out) == ["thesis.txt"]
 
 

@@ -149,7 +149,7 @@ def _seeds_begun(out: Path) -> bool:
     ):
         return True
     if out.is_dir() and any(path.name != _SEEDS and path not in seeds for path in out.iterdir()):
-        raise BadInputError(f"{out} is there and holds something else. Name a new folder")
+        raise BadInputError(f"{out} exists and contains something else. Name a new folder")
     return False
 
 

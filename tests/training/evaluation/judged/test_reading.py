@@ -368,7 +368,7 @@ def test_labels_tell_the_kind_of_pairs_whose_columns_are_named(tmp_path: Path) -
         ("sts:{}:left,right,rating,note", "'left,right,rating,note' does not name"),
         ("pairs:{}:left", "'left' does not name"),
         ("pairs:{}", "columns are 'score', 'left'.*--columns left,right.*pairs:.*:first,second,label"),
-        ("clustering:{}", "which column is the label.*'score', 'left'.*--label.*clustering:.*:text,label"),
+        ("clustering:{}", "the column of the label.*'score', 'left'.*--label.*clustering:.*:text,label"),
         ("triplets:{}:left,right", "'left,right' does not name.*anchor,positive,negative"),
         ("triplets:{}:left,right,wrong", "no column 'wrong'.*'left', 'right'"),
         ("clustering:{}:left,rating,note", "'left,rating,note' does not name.*text,label"),

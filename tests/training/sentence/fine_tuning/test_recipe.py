@@ -95,7 +95,7 @@ def test_a_base_beside_the_recipe_is_that_folder(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("epoch = 1", "'epoch'.*epochs"),
-        ("epochs = ", "is no TOML"),
+        ("epochs = ", "is not TOML"),
         ("[[set]]\nobjective = 'cosent'", "set 1 .*file = "),
         ("[[set]]\nfile = 'a'\nobjectiv = 'cosent'", "set 1: .*'objectiv'"),
         ("[[set]]\nfile = 'a'\nobjective = 'cosine-ish'", "there is no objective 'cosine-ish'"),
