@@ -294,15 +294,12 @@ def unlabelled(
     from nearsay.app.cli.progress import ProgressBar
     from nearsay.training.evaluation.proxies.corpus import read_unjudged_corpus
     from nearsay.training.evaluation.proxies.panel import UnjudgedTexts, encoder_panel
-    from nearsay.training.sentence.source import find_encoder
 
     corpus = read_unjudged_corpus(sources, fields.reading(title), most=sample, seed=seed)
     print_notes(corpus.notes)
     texts = UnjudgedTexts(corpus, seed=seed)
     scores: list[ProxyScore] = []
     try:
-        for name in encoders:
-            find_encoder(name)  # a wrong name is reported before anything is computed
         for name in encoders:
             encoder = run.loaded(name)
             with ProgressBar(f"encoding with {encoder.name}", unit="texts") as bar:

@@ -233,7 +233,7 @@ class Shards:
             until = time.monotonic() + _PATIENCE  # for all together
             for at, call in calls.items():
                 try:
-                    answers[at] = ray.get(call, timeout=max(1.0, until - time.monotonic()))
+                    answers[at] = ray.get(call, timeout=max(0.0, until - time.monotonic()))
                 except ray.exceptions.RayTaskError as error:
                     raise raised_by(error) from error
                 except ray.exceptions.RayError as error:  # its process ended, or its machine, or it is late

@@ -155,7 +155,7 @@ def test_a_bad_row_stops_features_and_tokens_before_the_model_is_loaded(run: Run
             main, ["encoders", "encode", "texts.jsonl", "--encoder", "nowhere/at/all", *options]
         )
         assert result.exit_code == 1
-        assert "Mend the row" in result.stderr
+        assert "Fix the row" in result.stderr
 
 
 @pytest.mark.parametrize(("name", "options"), [("out.npy", ("--layers", "last")), ("out.npz", ("--tokens",))])

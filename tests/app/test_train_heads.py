@@ -198,9 +198,9 @@ def test_a_place_that_cannot_be_trained_in_is_refused_before_a_row_is_read(kind:
     Path("full").mkdir()
     Path("full/thesis.txt").touch()
     Path("empty.txt").touch()
-    for place in ("texts.tsv", "full"):
+    for place, why in (("texts.tsv", "is a file"), ("full", "exists and contains")):
         result = run("train", kind, "empty.txt", "--out", place)
-        assert (result.exit_code, f"Error: {place} is " in result.stderr) == (1, True), result.output
+        assert (result.exit_code, f"Error: {place} {why}" in result.stderr) == (1, True), result.output
 
 
 def test_measuring_what_is_no_head_says_how_to_make_one(run: Run, bert: Path) -> None:

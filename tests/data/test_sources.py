@@ -106,7 +106,11 @@ def test_a_fault_of_a_file_in_a_folder_names_it_once(write: Callable[[str, str |
     write("n/c.csv", "a,a\n1,2\n")
     write("n/d.jsonl", '{"number": 1}')
     faults = [str(item) for item in read(["n"]) if isinstance(item, Fault)]
-    assert faults == [Naming("n/b.json: it"), Naming("n/c.csv: line 1: the"), Naming("n/d.jsonl: the text field")]
+    assert faults == [
+        Naming("n/b.json: it"),
+        Naming("n/c.csv: line 1: the"),
+        Naming("n/d.jsonl: the text field"),
+    ]
     assert [fault.partition(". ")[0].count("n/") for fault in faults] == [1, 1, 1]  # before the remedy
 
 

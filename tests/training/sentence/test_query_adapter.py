@@ -64,7 +64,7 @@ def test_an_adapter_is_kept_as_bytes() -> None:
     adapter = fit_query_adapter(*drawn(), 1.0)
     assert np.array_equal(QueryAdapter.from_bytes(adapter.to_bytes()).step, adapter.step)
     for damaged in (b"", b"1234567", b"\0" * 8, np.full(4, np.nan, "<f4").tobytes()):
-        with pytest.raises(BadInputError, match="no query adapter"):
+        with pytest.raises(BadInputError, match="not a query adapter"):
             QueryAdapter.from_bytes(damaged)
 
 
