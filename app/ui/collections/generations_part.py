@@ -108,9 +108,10 @@ def promotion_changes(
                 f"instead of {before.name} ({before.dimension} dimensions): results may change."
             )
         if before.max_tokens != after.max_tokens:
+            were = "was" if chosen.truncated == 1 else "were"
             changes.append(
                 f"The encoder reads {after.max_tokens} tokens of a passage instead of {before.max_tokens}; "
-                f"{counted(chosen.truncated, 'passage')} were cut at its limit."
+                f"{counted(chosen.truncated, 'passage')} {were} truncated."
             )
         one, other = Plan.from_json(live.plan), Plan.from_json(chosen.plan)
         if (one.kind, one.contract) != (other.kind, other.contract):

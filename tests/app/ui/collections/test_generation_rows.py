@@ -116,7 +116,7 @@ def test_it_is_said_what_a_promotion_changes() -> None:
             "128 tokens of a passage instead of 256",
         ),
         *(
-            "9 passages were cut",
+            "9 passages were truncated",
             "index is exact (recall 0.95@10) instead of ivf (recall 0.95@10)",
             "if generation 2 has none",
             "Those of generation 1",
