@@ -22,7 +22,7 @@ _CLASSES = (
     *("Library", "Collection", "AsyncCollection", "Hits", "Hit", "HitScores", "Lineage"),
     *("Browser", "Explorer", "Judgements"),
 )
-_CODE = re.compile(r"(from|for|await) |    print|[\w, ]+ = |[\w.]+\(.*\)$")
+_CODE = re.compile(r"from [\w.]+ import |for .+ in .+:$|await [\w.]+\(|    print|[\w, ]+ = |[\w.]+\(.*\)$")
 _FIELD = re.compile(r"^    (\w+): [^#\n]*#\s*(.+)$", re.MULTILINE)
 _NAMED = re.compile(r"^(\w+(?:, \w+)*): +(.*)$")
 
